@@ -1,0 +1,74 @@
+"""What a rank table says, as values: devices on servers, ranks across the cluster.
+
+These are NamedTuples rather than dataclasses because they stand on the launch path: importing `dataclasses`
+and defining twenty of them costs 50 ms, two thirds of a whole launch. A `Cluster` can only be made by
+`Cluster.of`, which refuses one whose ranks make no sense.
+"""
+
+from __future__ import annotations
+
+from typing import Iterable, NamedTuple, Optional, Tuple
+
+
+class Device(NamedTuple):
+    """One NPU device (on Atlas A3: one die), as the rank table names it."""
+
+    rank: int  # global, contiguous from 0
+    device_id: int  # physical: the N of /dev/davinciN
+    device_ip: Optional[str] = None  # the device's own NIC, not the host's; several are joined by commas
+    super_device_id: Optional[str] = None  # the SDID inside an A3 super pod
+
+
+class Server(NamedTuple):
+    """One entry of `server_list`: a machine, or a container that owns some of a machine's devices."""
+
+    server_id: str  # any text: an address, a host name, a pod's UID
+    devices: Tuple[Device, ...]  # in table order; the position is the local rank
+    addresses: Tuple[str, ...] = ()  # what else the table calls this machine: host_ip, container_ip, pod_ip, server_ip
+
+
+class Pod(NamedTuple):
+    """One instance of the group_list form: the devices that one launcher is to start."""
+
+    pod_name: str
+    server_id: str
+    devices: Tuple[Device, ...]
+
+
+class SuperPod(NamedTuple):
+    """Servers whose devices share one Atlas A3 super pod."""
+
+    super_pod_id: str
+    server_ids: Tuple[str, ...]
+
+
+class Cluster(NamedTuple):
+    """All servers of a job, in table order."""
+
+    servers: Tuple[Server, ...]
+    pods: Tuple[Pod, ...] = ()  # only the group_list form names them
+    super_pods: Tuple[SuperPod, ...] = ()  # only 1.2 names them
+    names_servers: bool = True  # False for 2.0, whose table doesn't say which rank sits on which machine
+
+    @property
+    def world_size(self) -> int:
+        return sum(len(server.devices) for server in self.servers)
+
+    @classmethod
+    def of(
+        cls,
+        servers: Iterable[Server],
+        pods: Iterable[Pod] = (),
+        super_pods: Iterable[SuperPod] = (),
+        names_servers: bool = True,
+    ) -> Cluster:
+        """A cluster whose ranks are 0..N-1, each once, and whose server ids are unique; else ValueError."""
+        cluster = cls(tuple(servers), tuple(pods), tuple(super_pods), names_servers)
+        if not cluster.servers:
+            raise ValueError("a cluster needs at least one server")
+        ranks = sorted(device.rank for server in cluster.servers for device in server.devices)
+        if ranks != list(range(len(ranks))):
+            raise ValueError(f"ranks must be 0..{len(ranks) - 1}, each once")
+        if len({server.server_id for server in cluster.servers}) != len(cluster.servers):
+            raise ValueError("server ids must be unique")
+        return cluster
