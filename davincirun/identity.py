@@ -62,7 +62,9 @@ def _pod(pods: Sequence[Pod], environ: Mapping[str, str]) -> Me:
             f"{variable} is {name}, but the rank table has no such pod: {_listed([pod.pod_name for pod in pods])}"
         )
     first = pods[0]
-    reason = "the table has one pod" if len(pods) == 1 else f"the first pod, since {' and '.join(_POD_VARIABLES)} are unset"
+    reason = (
+        "the table has one pod" if len(pods) == 1 else f"the first pod, since {' and '.join(_POD_VARIABLES)} are unset"
+    )
     return Me(first.server_id, first.devices, 0, len(pods), reason)
 
 
@@ -84,9 +86,15 @@ def _by_address(cluster: Cluster, host: Host, told: Optional[str]) -> Me:
     if len(found) == 1:
         name = next(name for name in _called(found[0]) if name in ours)
         return _me(cluster, found[0], f"{name} is this machine")
-    hint = f"{_HOST_VARIABLE} is {told}, which names none of them; " if told else f"set {_HOST_VARIABLE} to its server_id; "
+    hint = (
+        f"{_HOST_VARIABLE} is {told}, which names none of them; "
+        if told
+        else f"set {_HOST_VARIABLE} to its server_id; "
+    )
     servers = _listed([server.server_id for server in found or cluster.servers])
-    problem = "several servers of the rank table are this machine" if found else "no server of the rank table is this machine"
+    problem = (
+        "several servers of the rank table are this machine" if found else "no server of the rank table is this machine"
+    )
     raise IdentityError(f"{problem}: {servers}; {hint}our own addresses are {_listed([*host.addresses, *host.names])}")
 
 

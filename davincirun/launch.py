@@ -57,7 +57,9 @@ def launch(options: Options, environ: Mapping[str, str], lifeline_fd: int) -> in
         _announce(plan, messages)
         prefix = out.is_terminal if options.prefix is None else options.prefix
         colour = prefix and out.is_terminal and not environ.get("NO_COLOR")
-        style = Style(prefix=prefix and (len(plan.workers) > 1 or bool(options.prefix)), colour=colour, terminal=out.is_terminal)
+        style = Style(
+            prefix=prefix and (len(plan.workers) > 1 or bool(options.prefix)), colour=colour, terminal=out.is_terminal
+        )
         return _carry_out(plan, environ, wakeup, lifeline_fd, (out, err), style, messages)
 
 
@@ -82,7 +84,9 @@ def _plan(options: Options, environ: Mapping[str, str], pause: _Pause, messages:
     log_dir = os.path.abspath(options.log_dir or modelarts.log_dir(environ, os.path.isdir))
     run_id = os.urandom(8).hex()
     base = modelarts.base_dir(environ, os.path.isdir) or join(log_dir, job_id)
-    places = Places(join(base, "rank_table", GROUP_LIST_NAME), join(log_dir, job_id, "rank_table", f"hccl_{run_id}.json"))
+    places = Places(
+        join(base, "rank_table", GROUP_LIST_NAME), join(log_dir, job_id, "rank_table", f"hccl_{run_id}.json")
+    )
     found = find_table(options, environ, places, pause, messages)
     for note in found.notes:
         messages.warning(note)
@@ -174,7 +178,9 @@ def _make_log_dir(path: str, messages: Messages) -> None:
             if os.path.dirname(path) == "/tmp":
                 os.chmod(path, 0o1777)
     except OSError as error:
-        messages.warning(f"{path} can't be made ({os.strerror(error.errno or 0)}): workers' output goes to the console alone")
+        messages.warning(
+            f"{path} can't be made ({os.strerror(error.errno or 0)}): workers' output goes to the console alone"
+        )
 
 
 def _unwritable(path: str, what: str, error: OSError, option: str) -> str:
@@ -219,7 +225,15 @@ def _carry_out(
             for worker in plan.workers
         ]
         supervisor = Supervisor(
-            commands, poll, processes, output, [*dict.fromkeys(sinks)], wakeup, lifeline_fd, plan.grace_seconds, on_event
+            commands,
+            poll,
+            processes,
+            output,
+            [*dict.fromkeys(sinks)],
+            wakeup,
+            lifeline_fd,
+            plan.grace_seconds,
+            on_event,
         )
         done = supervisor.run()
         left = [_described(pid) for pid in processes.left()]

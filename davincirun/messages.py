@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+
 from davincirun.sink import Sink
 
 QUIET, NORMAL, VERBOSE = range(-1, 2)

@@ -64,14 +64,10 @@ class LaunchPlan(NamedTuple):
     workers: Tuple[WorkerSpec, ...]
 
 
-def make_plan(
-    settings: Settings, table: TableFile, me: Me, world_size: int, environ: Mapping[str, str]
-) -> LaunchPlan:
+def make_plan(settings: Settings, table: TableFile, me: Me, world_size: int, environ: Mapping[str, str]) -> LaunchPlan:
     """The plan for starting `me`'s devices out of a job of `world_size` ranks."""
     job = settings.job
-    workers = tuple(
-        _worker(settings, me, local_rank, world_size, environ) for local_rank in range(len(me.devices))
-    )
+    workers = tuple(_worker(settings, me, local_rank, world_size, environ) for local_rank in range(len(me.devices)))
     return LaunchPlan(
         job_id=job.job_id,
         world_size=world_size,
@@ -99,9 +95,7 @@ def environment(worker: WorkerSpec, base: Mapping[str, str]) -> Dict[str, str]:
     return env
 
 
-def _worker(
-    settings: Settings, me: Me, local_rank: int, world_size: int, environ: Mapping[str, str]
-) -> WorkerSpec:
+def _worker(settings: Settings, me: Me, local_rank: int, world_size: int, environ: Mapping[str, str]) -> WorkerSpec:
     device = me.devices[local_rank]
     identity = Identity(
         rank=device.rank,
@@ -131,4 +125,3 @@ def _worker(
         changes=changes,
         directories=directories({**environ, **changes}),
     )
-

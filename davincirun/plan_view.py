@@ -87,7 +87,10 @@ def _variables(workers: Sequence[WorkerSpec]) -> str:
     if differing:
         lines.append("variables per rank:")
         rows: List[Tuple[str, ...]] = [("  rank", *differing)]
-        rows += [(f"  {worker.rank}", *(_shown(one.get(name)) for name in differing)) for worker, one in zip(workers, changes)]
+        rows += [
+            (f"  {worker.rank}", *(_shown(one.get(name)) for name in differing))
+            for worker, one in zip(workers, changes)
+        ]
         lines.append(_aligned(rows).rstrip("\n"))
     return "\n".join(lines) + "\n"
 

@@ -13,7 +13,13 @@ _SHOWN_PROCESSES = 10
 
 
 def summary(
-    launch: Launch, plan: LaunchPlan, host_name: str, pids: Dict[int, int], tail: Sequence[str], left: Sequence[str], seconds: float
+    launch: Launch,
+    plan: LaunchPlan,
+    host_name: str,
+    pids: Dict[int, int],
+    tail: Sequence[str],
+    left: Sequence[str],
+    seconds: float,
 ) -> str:
     """The closing lines; `tail` is what the failed rank said last, `left` names processes that wouldn't die."""
     cause = launch.cause
@@ -81,7 +87,11 @@ def _place(worker: WorkerSpec) -> str:
 def _aftermath(launch: Launch, left: Sequence[str]) -> List[str]:
     lines = []
     if launch.was_killed:
-        who = f"rank{'s' if len(launch.killed) > 1 else ''} {ranges(launch.killed)}" if launch.killed else "what workers left behind"
+        who = (
+            f"rank{'s' if len(launch.killed) > 1 else ''} {ranges(launch.killed)}"
+            if launch.killed
+            else "what workers left behind"
+        )
         why = "" if launch.is_hurried else f" after the grace of {duration(launch.grace_seconds)}"
         lines.append(f"  had to be killed{why}: {who}")
     if not left:

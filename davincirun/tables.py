@@ -69,9 +69,7 @@ def table_source(
     return Source(DEFAULT_PATH, "the platform's default") if exists(DEFAULT_PATH) else None
 
 
-def find_table(
-    options: Options, environ: Mapping[str, str], places: Places, pause: Pause, messages: Messages
-) -> Found:
+def find_table(options: Options, environ: Mapping[str, str], places: Places, pause: Pause, messages: Messages) -> Found:
     """The table of this launch. RankTableError, DeviceError, IdentityError or UsageError say why there is none."""
     source = None
     if not options.simulate:
@@ -193,9 +191,7 @@ def _from_devices(
     return Found(TableFile(places.own, data, origin), cluster.world_size, me, (server,), visible, chosen.notes)
 
 
-def _choose(
-    detected: Detected, option: Optional[str], environ: Mapping[str, str]
-) -> Tuple[Detected, Optional[str]]:
+def _choose(detected: Detected, option: Optional[str], environ: Mapping[str, str]) -> Tuple[Detected, Optional[str]]:
     """The cards to use, and what ASCEND_RT_VISIBLE_DEVICES has to be for that; None: leave it as it is."""
     from davincirun.devices import selection
 
