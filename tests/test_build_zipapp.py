@@ -56,11 +56,8 @@ def test_every_python_builds_the_same_bytes(version: str, single_file: str, tmp_
 @pytest.mark.parametrize("version", SUPPORTED)
 def test_it_runs_alone_on_every_python(version: str, single_file: str, tmp_path) -> None:
     """-I -S: no installed package, no PYTHONPATH, no current directory."""
-    ended = subprocess.run(
-        [interpreter(version), "-I", "-S", single_file, "--version"], stdout=subprocess.PIPE, cwd=str(tmp_path), timeout=60
-    )
-    assert ended.returncode == 0
-    assert davincirun.__version__ in ended.stdout.decode()
+    command = [interpreter(version), "-I", "-S", single_file, "--version"]
+    assert davincirun.__version__ in subprocess.check_output(command, cwd=str(tmp_path), timeout=60).decode()
 
 
 def test_it_can_be_executed_by_itself(single_file: str) -> None:

@@ -42,7 +42,7 @@ def launch() -> None:
     except ModuleNotFoundError as error:
         if error.name != "davincirun":
             raise
-        sys.exit(f"davincirun: {__file__}: the davincirun package is not installed for {sys.executable}; pip install it")
+        sys.exit(f"davincirun: {__file__}: needs the davincirun package: {sys.executable} -m pip install davincirun")
     run()
 
 

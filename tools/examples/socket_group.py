@@ -1,4 +1,4 @@
-"""Averages of numpy arrays over all ranks, by plain sockets: enough to train together where no collective library is."""
+"""Averages of numpy arrays over all ranks by plain sockets: enough to train together without a collective library."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SocketGroup:
             self.peers = [_connect(address, port, rank)]
 
     def mean(self, values: np.ndarray) -> np.ndarray:
-        """The mean over the ranks of `values` (any shape, the same everywhere), as float64; equal bytes on every rank."""
+        """The mean of `values` (the same shape on every rank) over the ranks, float64, the same bytes everywhere."""
         mine = np.asarray(values, dtype=np.float64)
         if self.rank:
             self.peers[0].sendall(mine.tobytes())
