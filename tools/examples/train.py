@@ -12,7 +12,7 @@ import importlib.util
 import os
 import sys
 
-STEPS = 200
+STEPS = 100
 SAMPLES = 256  # of each worker
 FEATURES = 4
 HIDDEN = 16
@@ -104,7 +104,7 @@ def train_with_numpy(rank: int, world_size: int) -> tuple[list[float], bool]:
 
 
 def report(rank: int, step: int, loss: float) -> None:
-    if step % (STEPS // 8) == 0:
+    if step % (STEPS // 10) == 0:
         say(rank, f"step {step:3}  loss {loss:.4f}")
 
 
