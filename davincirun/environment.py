@@ -1,7 +1,8 @@
 """The variables a worker sees: one row each, with who reads it, its value and when it gives way to the user's.
 
-`ROWS` is the table to read. A worker's environment is the launcher's own plus `worker_changes`, nothing else.
-What ModelArts' diagnosis and run modes add is in `environment_modes`; credentials are told in `environment_secrets`.
+The tables are OVERWRITTEN, UNLESS_SET, UNLESS_FILLED and REMOVED. A worker's environment is the launcher's own
+with `worker_changes` applied, nothing else. What ModelArts' diagnosis and run modes add is in `environment_modes`.
+FORCE_COLOR and its like are left alone: a rank's file holds what the rank prints, and shall hold no escape codes.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ UNLESS_FILLED = (
 # Inherited from another launcher, and believed before what we set.
 REMOVED: Mapping[str, str] = {
     "MS_ROLE": "MindSpore then joins a dynamic cluster instead of using RANK_ID and the table",
-    "MS_SCHED_HOST": "the same, from MindSpore 2.3 on",
+    "MS_SCHED_HOST": "the same, in newer MindSpore",
     "MS_NODE_ID": "MindSpore's name for one process of a dynamic cluster",
     "OMPI_COMM_WORLD_RANK": "MindSpore puts it in place of RANK_ID",
     "OMPI_COMM_WORLD_SIZE": "MindSpore puts it in place of RANK_SIZE",
