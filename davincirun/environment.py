@@ -149,8 +149,7 @@ def worker_changes(identity: Identity, job: Job, base: Mapping[str, str]) -> Dic
     changes.update((row.name, _text(row.value(identity, job))) for row in OVERWRITTEN)
     changes.update(_defaults(identity, job, base))
     changes.update(_table_path_changes(job, base))
-    if not base.get("ASCEND_RT_VISIBLE_DEVICES", "").strip():
-        changes["ASCEND_RT_VISIBLE_DEVICES"] = None  # set but empty, the runtime finds no device (EE2002)
+    changes["ASCEND_RT_VISIBLE_DEVICES"] = _visible_devices(base.get("ASCEND_RT_VISIBLE_DEVICES", ""))
     if wants_device_logs_on_stdout(base):
         changes["SLOG_PRINT_TO_STDOUT"] = "1"
     changes.update(channel_changes(base))
@@ -192,6 +191,14 @@ def _table_path_changes(job: Job, base: Mapping[str, str]) -> Dict[str, Optional
     if "MINDSPORE_HCCL_CONFIG_PATH" in base:
         return {"MINDSPORE_HCCL_CONFIG_PATH": job.rank_table_path or None}
     return {}
+
+
+def _visible_devices(users: str) -> Optional[str]:
+    """The user's choice as CANN's runtime reads it: it refuses "" and falling ids, and a blank ends its reading."""
+    ids = [part.strip() for part in users.split(",")]
+    if all(part.isdigit() for part in ids):
+        return ",".join(map(str, sorted({int(part) for part in ids})))
+    return users if users.strip() else None
 
 
 def _text(value: Optional[object]) -> Optional[str]:

@@ -130,10 +130,11 @@ def test_the_launchers_own_environment_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("visible", "want"), [("", None), ("  ", None), ("4,5", "4,5")], ids=["empty", "blank", "chosen by the user"]
+    ("users", "want"),
+    [("", None), ("  ", None), ("4,5", "4,5"), ("0, 1", "0,1"), ("11,3,3", "3,11"), ("0-3", "0-3")],
 )
-def test_visible_devices_are_never_passed_on_empty(visible, want) -> None:
-    assert seen({"ASCEND_RT_VISIBLE_DEVICES": visible}).get("ASCEND_RT_VISIBLE_DEVICES") == want
+def test_visible_devices_are_passed_on_in_the_runtimes_form_and_never_empty(users, want) -> None:
+    assert seen({"ASCEND_RT_VISIBLE_DEVICES": users}).get("ASCEND_RT_VISIBLE_DEVICES") == want
 
 
 @pytest.mark.parametrize(
