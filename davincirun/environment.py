@@ -196,7 +196,7 @@ def _table_path_changes(job: Job, base: Mapping[str, str]) -> Dict[str, Optional
 def _visible_devices(users: str) -> Optional[str]:
     """The user's choice as CANN's runtime reads it: it refuses "" and falling ids, and a blank ends its reading."""
     ids = [part.strip() for part in users.split(",")]
-    if all(part.isdigit() for part in ids):
+    if all(re.fullmatch("[0-9]+", part) for part in ids):
         return ",".join(map(str, sorted({int(part) for part in ids})))
     return users if users.strip() else None
 
