@@ -1,0 +1,124 @@
+"""The other nodes of the job, as the launcher deals with them: agree, hear of failures, report one's own, take leave."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Callable, List, Optional, Sequence
+
+from davincirun.errors import DavincirunError
+from davincirun.lifecycle import (
+    Event,
+    GuardianDied,
+    Launch,
+    NodeFailed,
+    SignalReceived,
+    StartFailed,
+    WorkerExited,
+    exit_status,
+    signal_name,
+    step,
+)
+from davincirun.messages import Messages
+from davincirun.rendezvous.agreement import Agreement, RendezvousError
+from davincirun.rendezvous.liaison import Liaison, Meeting
+from davincirun.rendezvous.news import Done, Left, Progress, Refused, Warned
+
+Pause = Callable[[Sequence[int], float], None]
+
+_LAST_WORDS_SECONDS = 1.0  # for the others to say who failed first
+_BEYOND_SECONDS = 10.0  # after its own time-out, a meeting that still says nothing is stuck
+_LONG_SECONDS = 3600.0
+
+
+class Companions:
+    """The launchers of all other nodes."""
+
+    def __init__(self, meeting: Meeting, messages: Messages, node_rank: int = 0) -> None:
+        self._messages = messages
+        self._liaison = Liaison(meeting)
+        self._has_reported = False
+        self._has_left = False
+        self.node_rank = node_rank
+
+    @property
+    def fd(self) -> int:
+        """Readable when `events` has something to say."""
+        return self._liaison.fd
+
+    def agree(self, nonce: str, timeout_seconds: float, pause: Pause) -> Agreement:
+        """Wait for the agreement; RendezvousError says why there is none. What `pause` raises ends the meeting."""
+        deadline = time.monotonic() + timeout_seconds + _BEYOND_SECONDS
+        try:
+            while True:
+                for news in self._liaison.take():
+                    if isinstance(news, Agreement):
+                        self.node_rank = news.rank_of(nonce) or 0
+                        return news
+                    if isinstance(news, Refused):
+                        raise RendezvousError(news.text)
+                    if isinstance(news, (Progress, Warned)):
+                        self._messages.info(news.text)
+                if time.monotonic() > deadline:
+                    raise RendezvousError(f"the nodes' meeting has given no sign for {timeout_seconds:.0f} s")
+                pause([self.fd], deadline - time.monotonic())
+        except DavincirunError:
+            self._liaison.leave(_LAST_WORDS_SECONDS)
+            raise
+
+    def events(self) -> List[Event]:
+        """The failures on other nodes, for the lifecycle; what else there is to say is said."""
+        events: List[Event] = []
+        for news in self._liaison.take():
+            if isinstance(news, NodeFailed) and news.node_rank != self.node_rank:
+                events.append(news)
+            elif isinstance(news, (Warned, Refused)):
+                self._messages.warning(news.text)
+            elif isinstance(news, Left):
+                self._has_left = True
+        return events
+
+    def report(self, launch: Launch) -> None:
+        """Tell the others why the launch ends here, if it does; once."""
+        if launch.cause is None or self._has_reported:
+            return
+        self._has_reported = True
+        if not isinstance(launch.cause, NodeFailed):
+            self._liaison.give(our_failure(launch, self.node_rank, os.uname().nodename))
+
+    def settle(self, launch: Launch, pause: Pause) -> Launch:
+        """Take leave at the end; `launch` with what the others had to say. All well, node 0 stays until all are done."""
+        self._liaison.give(Done())
+        wait = _LAST_WORDS_SECONDS if launch.cause is not None else _LONG_SECONDS * 24 * 365
+        deadline = time.monotonic() + wait
+        is_told = launch.cause is not None
+        try:
+            while not self._has_left and time.monotonic() < deadline:
+                seconds = deadline - time.monotonic()
+                pause([self.fd], min(seconds, _LONG_SECONDS if is_told else _LAST_WORDS_SECONDS))
+                for event in self.events():
+                    launch, _ = step(launch, event)
+                    deadline = min(deadline, time.monotonic() + _LAST_WORDS_SECONDS)
+                if not (is_told or self._has_left) and launch.cause is None:
+                    is_told = True
+                    self._messages.info("the workers here have finished; staying until the other nodes have, too")
+        except DavincirunError as stopped:  # by a signal
+            signum = stopped.exit_status - 128
+            launch = launch if launch.cause is not None else launch._replace(cause=SignalReceived(signum))
+        return launch
+
+
+def our_failure(launch: Launch, node_rank: int, host: str) -> NodeFailed:
+    """Why the launch ends on this node, in the others' words."""
+    cause = launch.cause
+    rank: Optional[int] = None
+    problem = ""
+    if isinstance(cause, WorkerExited):
+        return NodeFailed(node_rank, host, exit_status(launch), cause.rank, cause.exit, cause.seconds)
+    if isinstance(cause, StartFailed):
+        rank, problem = cause.rank, f"rank {cause.rank} can't be started: {cause.problem}"
+    elif isinstance(cause, SignalReceived):
+        problem = f"stopped by {signal_name(cause.signum)}"
+    elif isinstance(cause, GuardianDied):
+        problem = "its launcher was killed"
+    return NodeFailed(node_rank, host, exit_status(launch), rank, problem=problem)
