@@ -57,15 +57,17 @@ def _ask_tools(
     npu_smi = find_tool("npu-smi", environ, root)
     if npu_smi.path is None and not nodes:
         raise DeviceError(_no_card([_not_found(npu_smi)], environ, root))
-    from davincirun.devices import queries  # these two bring `subprocess`: only where there is something to run
+    # These bring `subprocess`, which the launch path only pays for where there is something to run.
     from davincirun.devices.commands import Commands
+    from davincirun.devices.network import ask_network
+    from davincirun.devices.queries import SmiAnswers, ask_npu_smi
 
     with Commands(tool_environment(environ, root), timeout_seconds) as commands:
-        smi = queries.ask_npu_smi(commands, npu_smi.path) if npu_smi.path else queries.SmiAnswers()
+        smi = ask_npu_smi(commands, npu_smi.path) if npu_smi.path else SmiAnswers()
         identified = identify(nodes, smi.id_map, smi.table)
         if not identified.devices:
-            raise DeviceError(_no_card(list(smi.failures) or ["npu-smi lists no chip"], environ, root))
-        notes = list(smi.failures) if npu_smi.path else [_not_found(npu_smi)]
+            raise DeviceError(_no_card(list(smi.notes) or ["npu-smi lists no chip"], environ, root))
+        notes = list(smi.notes) if npu_smi.path else [_not_found(npu_smi)]
         if notes and not (smi.id_map or smi.table):
             notes.append("the devices are those of /dev alone: names, health and processes are not known")
         detected = Detected(identified.devices, (*notes, *identified.notes), identified.generation)
@@ -74,7 +76,7 @@ def _ask_tools(
             return detected
         hccn_tool = find_tool("hccn_tool", environ, root)
         conf_text = read_text(os.path.join(root, "etc/hccn.conf"))
-        return queries.ask_network(commands, detected, npu_smi.path, hccn_tool.path, conf_text)
+        return ask_network(commands, detected, npu_smi, hccn_tool, conf_text)
 
 
 def _with_numa_nodes(detected: Detected, identified: Identified, root: str) -> Detected:
