@@ -15,6 +15,7 @@ from typing import Mapping, Sequence, Tuple
 from davincirun.devices import Detected
 from davincirun.devices.devnodes import device_ids
 from davincirun.devices.identify import Identified, identify
+from davincirun.devices.reading import whole_number
 from davincirun.devices.tools import Tool, find_tool, read_text, tool_environment
 from davincirun.errors import DeviceError
 
@@ -39,7 +40,7 @@ def detect(
         return Detected(identify(nodes, None, None).devices)
     detected = _ask_tools(nodes, environ, root, timeout_seconds, addresses)
     if require_healthy:
-        _refuse_unfit(detected)
+        refuse_unfit(detected)
     return detected
 
 
@@ -49,6 +50,17 @@ def read_nodes(root: str = "/") -> Tuple[int, ...]:
         return device_ids(os.listdir(os.path.join(root, "dev")))
     except OSError:
         return ()
+
+
+def refuse_unfit(detected: Detected) -> None:
+    """Raises a DeviceError if a device reports Alarm, Critical or UNKNOWN, or its health isn't known."""
+    unfit = [device for device in detected.devices if device.health is None or device.health in _UNFIT]
+    if unfit:
+        told = ", ".join(f"device {device.device_id} is {device.health or 'of unknown health'}" for device in unfit)
+        raise DeviceError(
+            f"not every card is healthy: {told}; `npu-smi info -t health -i NPU` says why, "
+            "--devices leaves cards out, and without --require-healthy they are used all the same"
+        )
 
 
 def _ask_tools(
@@ -85,19 +97,10 @@ def _with_numa_nodes(detected: Detected, identified: Identified, root: str) -> D
     for device in detected.devices:
         bus_id = identified.bus_ids.get(device.device_id, "").lower()
         path = os.path.join(root, "sys/bus/pci/devices", bus_id, "numa_node")
-        text = (read_text(path) or "").strip() if bus_id else ""
-        devices.append(device._replace(numa_node=int(text)) if text.isdigit() else device)
+        node = whole_number((read_text(path) or "").strip()) if bus_id else None
+        source = f"{device.source}, NUMA node: /sys"
+        devices.append(device if node is None else device._replace(numa_node=node, source=source))
     return detected._replace(devices=tuple(devices))
-
-
-def _refuse_unfit(detected: Detected) -> None:
-    unfit = [device for device in detected.devices if device.health is None or device.health in _UNFIT]
-    if unfit:
-        told = ", ".join(f"device {device.device_id} is {device.health or 'of unknown health'}" for device in unfit)
-        raise DeviceError(
-            f"not every card is healthy: {told}; `npu-smi info -t health -i NPU` says why, "
-            "--devices leaves cards out, and without --require-healthy they are used all the same"
-        )
 
 
 def _no_card(answers: Sequence[str], environ: Mapping[str, str], root: str) -> str:
