@@ -27,11 +27,6 @@ class Answer(NamedTuple):
     stderr: str = ""
     failure: str = ""
 
-    @property
-    def command_line(self) -> str:
-        """The command as a user would type it."""
-        return " ".join((os.path.basename(self.argv[0]), *self.argv[1:]))
-
 
 class Commands:
     """Starts commands and collects their answers; on leaving the block those still running are killed."""

@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 from typing import Mapping, Sequence, Tuple
 
-from davincirun.devices import Detected
+from davincirun.devices import Detected, LocalDevice
 from davincirun.devices.devnodes import device_ids
-from davincirun.devices.identify import Identified, identify
 from davincirun.devices.reading import whole_number
-from davincirun.devices.tools import Tool, find_tool, read_text, tool_environment
+from davincirun.devices.tools import find_tool, read_text, tool_environment
 from davincirun.errors import DeviceError
 
+_NODES_ALONE = "only the device nodes tell which cards there are: names, health and processes are not known"
 _UNFIT = ("Alarm", "Critical", "UNKNOWN")
 
 
@@ -32,13 +32,17 @@ def detect(
 ) -> Detected:
     """The devices below `root`, the tools being looked for along the PATH of `environ` first.
 
-    `timeout_seconds` is for each run of a tool. Without `addresses` and `details` the nodes are read and nothing
-    is run, if there are any. A DeviceError says where no card was found, or with `require_healthy` which is unfit.
+    `timeout_seconds` is for each run of a tool. Without `details` npu-smi is not asked where there are nodes, and
+    without `addresses` nor hccn_tool; then nothing is run. A DeviceError says where no card was found, or with
+    `require_healthy`, which needs the details, which one is unfit.
     """
     nodes = read_nodes(root)
-    if nodes and not (addresses or details or require_healthy):
-        return Detected(identify(nodes, None, None).devices)
-    detected = _ask_tools(nodes, environ, root, timeout_seconds, addresses)
+    details = details or require_healthy or not nodes
+    if not (addresses or details):
+        return Detected(
+            tuple(LocalDevice(index, node, source=f"/dev/davinci{node}") for index, node in enumerate(nodes))
+        )
+    detected = _ask_tools(nodes, environ, root, timeout_seconds, addresses, details)
     if require_healthy:
         refuse_unfit(detected)
     return detected
@@ -64,38 +68,42 @@ def refuse_unfit(detected: Detected) -> None:
 
 
 def _ask_tools(
-    nodes: Sequence[int], environ: Mapping[str, str], root: str, timeout_seconds: float, addresses: bool
+    nodes: Sequence[int],
+    environ: Mapping[str, str],
+    root: str,
+    timeout_seconds: float,
+    addresses: bool,
+    details: bool,
 ) -> Detected:
     npu_smi = find_tool("npu-smi", environ, root)
     if npu_smi.path is None and not nodes:
-        raise DeviceError(_no_card([_not_found(npu_smi)], environ, root))
-    # These bring `subprocess`, which the launch path only pays for where there is something to run.
+        raise DeviceError(_no_card([npu_smi.absence], environ, root))
+    # These bring `subprocess` and the readers, which are only paid for where there is something to run.
     from davincirun.devices.commands import Commands
+    from davincirun.devices.identify import identify
     from davincirun.devices.network import ask_network
     from davincirun.devices.queries import SmiAnswers, ask_npu_smi
 
     with Commands(tool_environment(environ, root), timeout_seconds) as commands:
-        smi = ask_npu_smi(commands, npu_smi.path) if npu_smi.path else SmiAnswers()
+        smi = ask_npu_smi(commands, npu_smi) if details else SmiAnswers()
         identified = identify(nodes, smi.id_map, smi.table)
         if not identified.devices:
-            raise DeviceError(_no_card(list(smi.notes) or ["npu-smi lists no chip"], environ, root))
-        notes = list(smi.notes) if npu_smi.path else [_not_found(npu_smi)]
-        if notes and not (smi.id_map or smi.table):
-            notes.append("the devices are those of /dev alone: names, health and processes are not known")
-        detected = Detected(identified.devices, (*notes, *identified.notes), identified.generation)
-        detected = _with_numa_nodes(detected, identified, root)
-        if not addresses:
-            return detected
-        hccn_tool = find_tool("hccn_tool", environ, root)
-        conf_text = read_text(os.path.join(root, "etc/hccn.conf"))
-        return ask_network(commands, detected, npu_smi, hccn_tool, conf_text)
+            raise DeviceError(_no_card(smi.notes or ["npu-smi lists no chip"], environ, root))
+        notes = [*smi.notes, *(() if smi.id_map or smi.table or not details else [_NODES_ALONE]), *identified.notes]
+        detected = Detected(identified.devices, tuple(notes), identified.generation)
+        detected = _with_numa_nodes(detected, identified.bus_ids, root)
+        if addresses:
+            hccn_tool = find_tool("hccn_tool", environ, root)
+            conf_text = read_text(os.path.join(root, "etc/hccn.conf"))
+            detected = ask_network(commands, detected, npu_smi, hccn_tool, conf_text)
+    return detected
 
 
-def _with_numa_nodes(detected: Detected, identified: Identified, root: str) -> Detected:
+def _with_numa_nodes(detected: Detected, bus_ids: Mapping[int, str], root: str) -> Detected:
     """The NUMA nodes, which the kernel knows by bus id; -1 there means that it doesn't."""
     devices = []
     for device in detected.devices:
-        bus_id = identified.bus_ids.get(device.device_id, "").lower()
+        bus_id = bus_ids.get(device.device_id, "").lower()
         path = os.path.join(root, "sys/bus/pci/devices", bus_id, "numa_node")
         node = whole_number((read_text(path) or "").strip()) if bus_id else None
         source = f"{device.source}, NUMA node: /sys"
@@ -111,7 +119,3 @@ def _no_card(answers: Sequence[str], environ: Mapping[str, str], root: str) -> s
         "In a container mount the cards (--runtime=ascend, or --device=/dev/davinci0 and so on); "
         f"for a try without cards use --simulate 8; for GPUs{gpu} use the GPU engine, mpirun"
     )
-
-
-def _not_found(tool: Tool) -> str:
-    return f"{tool.name} is neither on PATH nor in {', '.join(tool.places)}"

@@ -179,7 +179,8 @@ def _bus_id(row: MapRow, table: Optional[InfoTable]) -> Optional[str]:
 
 def _ill(devices: Sequence[LocalDevice]) -> List[str]:
     return [
-        f"device {device.device_id} reports {device.health}: `npu-smi info -t health -i {device.npu_id}` says why"
+        f"device {device.device_id} reports {device.health}: `npu-smi info -t health -i {device.npu_id}"
+        f"{'' if device.chip_id is None else f' -c {device.chip_id}'}` says why"
         for device in devices
         if device.health not in (None, "OK")
     ]

@@ -18,6 +18,7 @@ from davincirun.devices.tools import Tool
 
 _WITHOUT_NETWORK = ("310", "310P", "310B")  # their cards have no interface of their own
 _UNSET = "none is set on the card"
+_QUERY_950 = "hccn_tool -g -dev_info"
 
 
 def ask_network(
@@ -38,8 +39,7 @@ def ask_network(
 def _ask_addresses(commands: Commands, hccn_tool: Tool, detected: Detected) -> Dict[int, Told]:
     """What each card says: its IPv4 addresses, else its IPv6 ones, on A3 else those of its virtual interface."""
     if hccn_tool.path is None:
-        reason = f"hccn_tool is neither on PATH nor in {', '.join(hccn_tool.places)}"
-        return {device.device_id: Told(reason=reason) for device in detected.devices}
+        return {device.device_id: Told(reason=hccn_tool.absence) for device in detected.devices}
     if detected.generation == "950":
         return _ask_950(commands, hccn_tool.path, detected.devices)
     told: Dict[int, Told] = {}
@@ -77,9 +77,9 @@ def _ask_950(commands: Commands, path: str, devices: Sequence[LocalDevice]) -> D
     }
     told: Dict[int, Told] = {}
     for device_id, call in calls.items():
-        info, reason = read_answer(call.answer(), read_card_info)
-        addresses = info.fabric_addresses if info else ()
-        told[device_id] = Told(addresses, "hccn_tool -dev_info", reason or "no ipourma interface has one")
+        info, failure = read_answer(call.answer(), read_card_info)
+        reason = failure or "no ipourma interface has one"
+        told[device_id] = Told(info.fabric_addresses if info else (), _QUERY_950, f"{_QUERY_950}: {reason}")
     return told
 
 

@@ -9,6 +9,7 @@ from davincirun.devices.reading import ReaderError, first_line
 from davincirun.devices.smi_failure import read_failure
 from davincirun.devices.smi_map import IdMap, read_map
 from davincirun.devices.smi_table import InfoTable, read_info
+from davincirun.devices.tools import Tool
 
 _T = TypeVar("_T")
 
@@ -21,29 +22,33 @@ class SmiAnswers(NamedTuple):
     notes: Tuple[str, ...] = ()  # why it failed, and which lines could not be understood
 
 
-def ask_npu_smi(commands: Commands, path: str) -> SmiAnswers:
+def ask_npu_smi(commands: Commands, npu_smi: Tool) -> SmiAnswers:
     """The map of ids and the table with health and processes, asked for at once."""
-    map_call, table_call = commands.start(path, "info", "-m"), commands.start(path, "info")
+    if npu_smi.path is None:
+        return SmiAnswers(notes=(npu_smi.absence,))
+    map_call, table_call = commands.start(npu_smi.path, "info", "-m"), commands.start(npu_smi.path, "info")
     id_map, map_failure = read_answer(map_call.answer(), read_map)
     table, table_failure = read_answer(table_call.answer(), read_info)
-    notes = [note for note in (map_failure, table_failure) if note]
+    notes = [f"npu-smi info -m: {map_failure}"] if map_failure and map_failure != table_failure else []
+    notes += [f"npu-smi info: {table_failure}"] if table_failure else []
     notes += [f"npu-smi info -m: {problem}" for problem in (id_map.problems if id_map else ())]
     notes += [f"npu-smi info: {problem}" for problem in (table.problems if table else ())]
     return SmiAnswers(id_map, table, tuple(notes))
 
 
 def read_answer(answer: Answer, read: Callable[[str], _T]) -> Tuple[Optional[_T], str]:
-    """The value in the answer, or None and a text that says what came instead."""
-    problem = answer.failure or f"status {answer.status}"
-    if answer.status == 0:
-        try:
-            return read(answer.stdout), ""
-        except ReaderError as error:
-            problem = error.problem
-    failure = read_failure(answer.stdout + "\n" + answer.stderr)
-    if failure:
-        problem = f"{failure.text} ({failure.meaning})"
-    elif answer.status:
+    """The value in the answer and a note: why there is none, or that the tool printed it and failed all the same."""
+    if answer.status is None:
+        return None, answer.failure
+    status = f"status {answer.status}"
+    try:
+        value = read(answer.stdout)
+    except ReaderError as error:
+        failure = read_failure(answer.stdout + "\n" + answer.stderr)
         said = first_line(answer.stderr)[1] or first_line(answer.stdout)[1]
-        problem += f", {said.strip()[:200]!r}" if said else ", and no message"
-    return None, f"{answer.command_line}: {problem}"
+        if failure:
+            return None, f"{failure.text} ({failure.meaning})"
+        if answer.status == 0:
+            return None, error.problem
+        return None, f"{status}, {said.strip()[:200]!r}" if said else f"{status} and no message"
+    return value, f"{status}, though it printed an answer" if answer.status else ""

@@ -31,7 +31,7 @@ def read_topology(text: str) -> Topology:
             break
         if not heads:
             heads = words if _is_device(words[0]) and words[0] != _AFFINITY else []
-        elif len(words) == len(heads) + 1:
+        elif _fits(words, heads):
             row = dict(zip(heads, words[1:]))
             affinity.update({words[0]: row.pop(_AFFINITY)} if _AFFINITY in row else {})
             links[words[0]] = row
@@ -49,6 +49,13 @@ def device_number(name: str) -> Optional[int]:
         if name.startswith(prefix) and digits.isdigit() and digits.isascii() and len(digits) <= 4:
             return int(digits)
     return None
+
+
+def _fits(words: List[str], heads: List[str]) -> bool:
+    """Whether a row has its name and a cell for each head; that of a network interface may lack the affinity."""
+    if not _is_device(words[0]) and heads[-1] == _AFFINITY:
+        return len(heads) <= len(words) <= len(heads) + 1
+    return len(words) == len(heads) + 1
 
 
 def _is_device(word: str) -> bool:
