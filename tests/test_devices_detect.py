@@ -189,6 +189,17 @@ def test_a_failing_npu_smi_leaves_the_device_nodes(root: Root, error: str) -> No
     assert detected.generation == "unknown"
 
 
+def test_the_generation_is_read_off_the_bus_where_npu_smi_fails(root: Root) -> None:
+    root.nodes(0, 1).tools("950:2; error=-8020")
+    for name, vendor, device in (("00", "0x8086", "0x1521"), ("01", "0x19e5", "0xd806"), ("02", "0x19e5", "0x1711")):
+        root.file(f"sys/bus/pci/devices/0000:{name}:00.0/vendor", f"{vendor}\n")
+        root.file(f"sys/bus/pci/devices/0000:{name}:00.0/device", f"{device}\n")
+    detected = root.detect()
+    assert detected.generation == "950"
+    assert detected.devices[1].device_ip == "::10:1:dfdf:51,::10:1:dfdf:30"
+    assert any("the PCI bus says generation 950" in note for note in detected.notes)
+
+
 def test_a_missing_npu_smi_leaves_the_device_nodes(root: Root) -> None:
     detected = root.nodes(1, 2).detect()
     assert column(detected, "device_id") == [1, 2]

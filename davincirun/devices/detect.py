@@ -14,11 +14,12 @@ from typing import Mapping, Sequence, Tuple
 
 from davincirun.devices import Detected, LocalDevice
 from davincirun.devices.devnodes import device_ids
+from davincirun.devices.pci import PCI_VENDOR, generation_of
 from davincirun.devices.reading import whole_number
 from davincirun.devices.tools import find_tool, read_text, tool_environment
 from davincirun.errors import DeviceError
 
-_NODES_ALONE = "only the device nodes tell which cards there are: names, health and processes are not known"
+_NODES_ALONE = "only the nodes in /dev tell which cards there are: names, health and processes are not known"
 _UNFIT = ("Alarm", "Critical", "UNKNOWN")
 
 
@@ -89,14 +90,28 @@ def _ask_tools(
         identified = identify(nodes, smi.id_map, smi.table)
         if not identified.devices:
             raise DeviceError(_no_card(smi.notes or ["npu-smi lists no chip"], environ, root))
-        notes = [*smi.notes, *(() if smi.id_map or smi.table or not details else [_NODES_ALONE]), *identified.notes]
-        detected = Detected(identified.devices, tuple(notes), identified.generation)
+        detected = Detected(identified.devices, (*smi.notes, *identified.notes), identified.generation)
         detected = _with_numa_nodes(detected, identified.bus_ids, root)
+        if not (smi.id_map or smi.table):
+            detected = _with_generation_of_bus(detected, root)
         if addresses:
             hccn_tool = find_tool("hccn_tool", environ, root)
             conf_text = read_text(os.path.join(root, "etc/hccn.conf"))
             detected = ask_network(commands, detected, npu_smi, hccn_tool, conf_text)
     return detected
+
+
+def _with_generation_of_bus(detected: Detected, root: str) -> Detected:
+    """The generation by the PCI bus, for when only nodes are known: it decides on the form of the rank table."""
+    folder = os.path.join(root, "sys/bus/pci/devices")
+    try:
+        places = [os.path.join(folder, name) for name in os.listdir(folder)]
+    except OSError:
+        places = []
+    ours = [place for place in places if (read_text(os.path.join(place, "vendor")) or "").strip() == PCI_VENDOR]
+    generation = generation_of(read_text(os.path.join(place, "device")) or "" for place in ours)
+    read_off = "" if generation == "unknown" else f"; the PCI bus says generation {generation}"
+    return detected._replace(generation=generation, notes=(*detected.notes, _NODES_ALONE + read_off))
 
 
 def _with_numa_nodes(detected: Detected, bus_ids: Mapping[int, str], root: str) -> Detected:

@@ -1,11 +1,12 @@
-"""Reads `lspci`: Huawei's accelerators on the bus, also those whose driver is in trouble."""
+"""Huawei's accelerators on the PCI bus, where they are also seen while their driver is in trouble."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Tuple
+from typing import Iterable, NamedTuple, Optional, Tuple
 
 from davincirun.devices.reading import numbered_lines
 
+PCI_VENDOR = "0x19e5"
 _GENERATIONS = {"d801": "910", "d802": "910B", "d806": "950"}  # by PCI device id of vendor 19e5
 
 
@@ -15,6 +16,12 @@ class PciCard(NamedTuple):
     bus_id: str  # with or without the domain, as printed
     pci_device_id: Optional[str]  # d802
     generation: str  # `unknown` for ids not seen yet
+
+
+def generation_of(pci_device_ids: Iterable[str]) -> str:
+    """The generation of accelerators by their PCI device ids, as `0xd802`; `unknown` for none, new or mixed ones."""
+    found = {_GENERATIONS.get(text.strip().lower()[-4:]) for text in pci_device_ids} - {None}
+    return (found.pop() or "unknown") if len(found) == 1 else "unknown"
 
 
 def read_lspci(text: str) -> Tuple[PciCard, ...]:
