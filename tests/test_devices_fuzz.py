@@ -141,16 +141,16 @@ HOSTILE = [
 def test_a_reader_takes_linear_time(name: str) -> None:
     for piece in (*HOSTILE, "Process id:1 Process name:x Process memory(MB):2\nChip ID : 0\n", "| a | ::1 |\n", "9"):
         small, large = _seconds(READERS[name], piece, 5_000), _seconds(READERS[name], piece, 40_000)
-        assert large < 40 * max(small, 0.002), (piece, small, large)
+        assert large < 40 * max(small, 0.005), (piece, small, large)
 
 
 def _seconds(read: Callable[[str], Any], piece: str, size: int) -> float:
     text = piece * (size // len(piece))
     best = 10.0
-    for _ in range(2):
-        start = time.perf_counter()
+    for _ in range(3):
+        start = time.process_time()
         _try(read, text)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
     return best
 
 
