@@ -28,9 +28,11 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 
         if options.dry_run:
             return launch.show_plan(options, environ)
-        from davincirun.guardian import guarded
+        from davincirun.guardian import guarded, say
+        from davincirun.preparation import platform_services
 
-        return guarded(lambda lifeline_fd: _explained(lambda: launch.launch(options, environ, lifeline_fd)))
+        with platform_services(environ, say) as services:
+            return guarded(lambda fd: _explained(lambda: launch.launch(options, environ, fd)), services)
     except DavincirunError as error:
         return _complain(error)
 

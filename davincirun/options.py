@@ -126,7 +126,7 @@ def _parser() -> _Parser:
     parser = _Parser(
         prog="davincirun",
         usage="davincirun [OPTIONS] [--] COMMAND [ARG...]",
-        description="Start COMMAND once per Ascend card, with its rank table and variables; keep its logs; stop together.",
+        description="Start COMMAND once per Ascend card, with rank table and variables; keep the logs; stop together.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
