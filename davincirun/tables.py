@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import time
 from posixpath import join
-from typing import Callable, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from davincirun import files, ranktable
 from davincirun.cluster import Cluster, Device, Server, SuperPod
-from davincirun.devices import Detected
 from davincirun.errors import DeviceError, RankTableError, UsageError
 from davincirun.host import this_host
 from davincirun.identity import Me, find_me
@@ -18,6 +17,9 @@ from davincirun.options import Options
 from davincirun.pausing import Pause
 from davincirun.plan import TableFile
 from davincirun.report import duration
+
+if TYPE_CHECKING:
+    from davincirun.devices import Detected
 
 GROUP_LIST_NAME = "jobstart_hccl.json"
 DEFAULT_PATH = f"/user/config/{GROUP_LIST_NAME}"
