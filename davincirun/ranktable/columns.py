@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
@@ -17,46 +18,37 @@ Entry = Dict[str, Any]
 _new_device = partial(tuple.__new__, Device)  # Device(…) without its Python frame
 _rank_id_of = itemgetter("rank_id")
 _device_id_of = itemgetter("device_id")
+_PLAIN_ADDRESSES = re.compile(r"[0-9a-fA-F.:,]*\Z")  # a quick look that finds what was never an address
 
 
 def devices_by_list(
-    lists: Iterable[List[Entry]], ranks_given: bool = True, super_pods: bool = False
+    lists: Iterable[List[Entry]], converted: bool = False, super_pods: bool = False
 ) -> List[Tuple[Device, ...]]:
-    """The devices of each list; their ranks are the entries' `rank_id`, else numbered through all lists.
+    """The devices of each list, ranked by `rank_id`; when `converted`, by position, and ids may be JSON numbers.
 
     ValueError, KeyError or TypeError for an empty list, an id that is no number, a device that a list has twice,
-    an address that is no string or there twice.
+    an address that is none or there twice.
     """
     result: List[Tuple[Device, ...]] = []
-    device_ids: Dict[Tuple[str, ...], List[int]] = {}  # most lists have the same ones: read them once
+    device_ids: Dict[Tuple[Any, ...], List[int]] = {}  # most lists have the same ones: read them once
     addresses: List[Optional[str]] = []
     for entries in lists:
-        texts = tuple(map(_device_id_of, entries))
-        if texts not in device_ids:
-            device_ids[texts] = _distinct_numbers(texts)
+        id_texts = tuple(map(_device_id_of, entries))
+        if id_texts not in device_ids:
+            device_ids[id_texts] = _distinct_numbers(id_texts, converted)
         start = len(addresses)
-        own_addresses = texts_of("device_ip", entries)
+        own_addresses = [entry.get("device_ip") for entry in entries]
+        _check_addresses(own_addresses)
         addresses += own_addresses
-        ranks = numbers(list(map(_rank_id_of, entries))) if ranks_given else range(start, len(addresses))
-        own_ids = texts_of("super_device_id", entries) if super_pods else repeat(None)
-        result.append(tuple(map(_new_device, zip(ranks, device_ids[texts], own_addresses, own_ids))))
+        ranks = range(start, len(addresses)) if converted else numbers(list(map(_rank_id_of, entries)))
+        own_ids = _super_device_ids(entries) if super_pods else repeat(None)
+        result.append(tuple(map(_new_device, zip(ranks, device_ids[id_texts], own_addresses, own_ids))))
     _check_unique(addresses)
     return result
 
 
-def texts_of(key: str, entries: Iterable[Entry]) -> List[Optional[str]]:
-    """The strings under `key`, None where there is none; ValueError for anything else."""
-    values = [entry.get(key) for entry in entries]
-    try:
-        "".join(values)  # type: ignore[arg-type]  # the quickest way to see that all are strings
-    except TypeError:
-        if not set(map(type, values)) <= {str, type(None)}:
-            raise ValueError(f"{key} is no string") from None
-    return values
-
-
 def numbers(texts: Sequence[str]) -> List[int]:
-    """The numbers `texts` hold, read as HCCL reads them; ValueError when one holds none, TypeError when it is no string."""
+    """The numbers `texts` hold, read as HCCL does; ValueError when one holds none, TypeError when it is no string."""
     joined = "".join(texts)
     if joined.isdigit() and joined.isascii():
         return list(map(int, texts))
@@ -66,15 +58,33 @@ def numbers(texts: Sequence[str]) -> List[int]:
     return found  # type: ignore[return-value]
 
 
-def _distinct_numbers(texts: Sequence[Any]) -> List[int]:
-    found = numbers([str(text) if type(text) is int else text for text in texts])
+def _distinct_numbers(texts: Sequence[Any], numbers_pass: bool) -> List[int]:
+    found = numbers([str(text) if numbers_pass and type(text) is int else text for text in texts])
     if not found or len(set(found)) != len(found):
         raise ValueError("no device, or one that is there twice")
     return found
 
 
+def _check_addresses(values: Sequence[Optional[str]]) -> None:
+    """ValueError for something that is no address; TypeError when it isn't even a string."""
+    given = values if all(values) else list(filter(None, values))  # "" and None are no addresses
+    if _PLAIN_ADDRESSES.match(",".join(given)) is None:  # type: ignore[arg-type]
+        from davincirun.ranktable.rules.addresses import family
+
+        if None in [family(address) for value in given for address in value.split(",")]:  # type: ignore[union-attr]
+            raise ValueError("device_ip")
+
+
 def _check_unique(addresses: Sequence[Optional[str]]) -> None:
     if len(set(addresses)) != len(addresses):
-        given = list(filter(None, addresses))  # "" is no address
+        given = list(filter(None, addresses))
         if len(set(given)) != len(given):
             raise ValueError("device_ip is not unique")
+
+
+def _super_device_ids(entries: Iterable[Entry]) -> List[Optional[str]]:
+    values = [entry.get("super_device_id") for entry in entries]
+    given = [value for value in values if value is not None]
+    if len(set(numbers(given))) != len(given):
+        raise ValueError("super_device_id")
+    return values

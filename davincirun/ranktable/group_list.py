@@ -19,13 +19,16 @@ _id_and_address = itemgetter("device_id", "device_ip")
 
 
 def to_cluster(document: Dict[str, Any]) -> Cluster:
-    """The cluster a group_list document describes; ValueError, KeyError, TypeError or AttributeError when it can't be."""
+    """The cluster a group_list document describes; ValueError, KeyError, TypeError or AttributeError for a bad one."""
     instances = in_rank_order(document)
-    devices = devices_by_list([instance["devices"] for instance in instances], ranks_given=False)
-    pods = list(_pods(instances, devices))
-    if not is_lab(document) and len({pod.pod_name for pod in pods}) != len(pods):
+    devices = devices_by_list([instance["devices"] for instance in instances], converted=True)
+    lab = is_lab(document)
+    names = [""] * len(instances) if lab else [instance["pod_name"] for instance in instances]
+    if not lab and len(set(names)) != len(names):
         raise ValueError("pod_name")
-    return Cluster.of(_servers(pods), () if is_lab(document) else pods)
+    server_ids = [as_text(instance["server_id"]) for instance in instances]
+    pods = list(map(Pod, names, server_ids, devices))
+    return Cluster.of(_servers(pods), () if lab else pods)
 
 
 def to_v1_text(document: Dict[str, Any]) -> bytes:
@@ -48,15 +51,16 @@ def in_rank_order(document: Dict[str, Any]) -> List[Instance]:
     groups = document["group_list"]
     _check(document, "group_count", len(groups))
     instances: List[Instance] = []
-    for group in groups:
-        if device_count(group) == 0:
+    for position, group in enumerate(groups):
+        declared = device_count(group)
+        if declared == 0:
             continue
         members: List[Instance] = group["instance_list"]
         _check(group, "instance_count", len(members))
-        if sum([len(instance["devices"]) or _no_devices() for instance in members]) != device_count(group):
+        if sum([len(instance["devices"]) for instance in members]) != declared:
             raise ValueError("device_count")
-        instances += _sorted(members, is_lab(document), bool(instances))
-    return instances
+        instances += members if is_lab(document) else _by_pod_index(members, must=position == 0 and len(members) > 1)
+    return _by_rank_id(instances) if is_lab(document) else instances
 
 
 def is_lab(document: Dict[str, Any]) -> bool:
@@ -103,29 +107,22 @@ def _check(holder: Dict[str, Any], key: str, length: int) -> None:
         raise ValueError(key)
 
 
-def _no_devices() -> int:
-    raise ValueError("devices")
-
-
-def _sorted(members: List[Instance], lab: bool, later: bool) -> List[Instance]:
-    if lab:
-        return sorted(members, key=lambda instance: int(instance["rank_id"]))
-    if len(members) == 1:
-        return members
+def _by_pod_index(members: List[Instance], must: bool) -> List[Instance]:
     try:
         return sorted(members, key=lambda instance: pod_index(instance["pod_name"]))
     except ValueError:
-        if later:
-            return members
-        raise
+        if must:
+            raise
+        return members
 
 
-def _pods(instances: List[Instance], devices: List[Tuple[Device, ...]]) -> Iterator[Pod]:
-    for instance, own in zip(instances, devices):
-        pod_name = instance.get("pod_name", "")
-        if not isinstance(pod_name, str):
-            raise TypeError("pod_name")
-        yield Pod(pod_name, as_text(instance["server_id"]), own)
+def _by_rank_id(instances: List[Instance]) -> List[Instance]:
+    ranked = sorted([(int(instance["rank_id"]), position) for position, instance in enumerate(instances)])
+    if [rank for rank, _ in ranked] != list(range(len(instances))):
+        raise ValueError("rank_id")
+    if any(len(instance["devices"]) != 1 for instance in instances):
+        raise ValueError("devices")
+    return [instances[position] for _, position in ranked]
 
 
 def _servers(pods: List[Pod]) -> Iterator[Server]:

@@ -41,7 +41,7 @@ def _explained(read: Callable[[Dict[str, Any]], _T], table: RankTable, path: str
     try:
         with collector_paused():
             return read(table.document)
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as problem:
         raise _explain(table, path, problem) from None
 
 
