@@ -377,7 +377,7 @@ KEYS = st.sampled_from(
         "device_port",
         "host_port",
         "server_group_list",
-    ]  # fmt: skip
+    ]
 )
 SCALARS = (
     st.none()
