@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ranktable_documents import device, group, group_list, pod, server, v1, v2
 
 from davincirun import ranktable
 from davincirun.cluster import Cluster, Device, Server, SuperPod
@@ -20,46 +21,6 @@ PATH = "/user/config/hccl.json"
 IP = "10.0.0.1"
 PODS = "group_list[0].instance_list"
 DEVICES = "server_list[1].device[0]"
-
-
-def device(device_id: object, rank: object, address: Optional[object] = None) -> Dict[str, Any]:
-    entry: Dict[str, Any] = {"device_id": device_id, "rank_id": rank}
-    return entry if address is None else {**entry, "device_ip": address}
-
-
-def v1(*servers: Dict[str, Any], **more: object) -> Dict[str, Any]:
-    return {"status": "completed", "version": "1.0", "server_list": list(servers), **more}
-
-
-def server(server_id: object, *devices: Dict[str, Any], **more: object) -> Dict[str, Any]:
-    return {"server_id": server_id, "device": list(devices), **more}
-
-
-def pod(name: object, server_id: object, *device_ids: object, **more: object) -> Dict[str, Any]:
-    devices = [{"device_id": i, "device_ip": f"192.168.{abs(hash(str(server_id))) % 200}.{i}"} for i in device_ids]
-    return {"pod_name": name, "server_id": server_id, "devices": devices, **more}
-
-
-def group(*pods: Dict[str, Any], **more: object) -> Dict[str, Any]:
-    count = sum(len(pod["devices"] or []) for pod in pods)
-    return {
-        "group_name": "g",
-        "device_count": str(count),
-        "instance_count": str(len(pods)),
-        "instance_list": list(pods),
-        **more,
-    }
-
-
-def group_list(*groups: Dict[str, Any], **more: object) -> Dict[str, Any]:
-    return {"status": "completed", "group_count": str(len(groups)), "group_list": list(groups), **more}
-
-
-def v2(*ids: Any, **more: object) -> Dict[str, Any]:
-    ranks = [
-        {"rank_id": rank, "local_id": local, "device_id": physical, "level_list": []} for rank, local, physical in ids
-    ]
-    return {"status": "completed", "version": "2.0", "rank_count": len(ids), "rank_list": ranks, **more}
 
 
 def table_of(document: Dict[str, Any]) -> RankTable:

@@ -81,7 +81,7 @@ def _numbered_by_server(servers: List[Document], order: str) -> List[Document]:
     result = []
     for server in sorted(servers, key=lambda server: _key(server["server_id"], order)):
         devices = []
-        for device in sorted(server["device"], key=lambda device: _rank(device)):
+        for device in sorted(server["device"], key=_rank):
             devices.append({**device, "rank_id": str(rank)})
             rank += 1
         result.append({**server, "device": devices})
