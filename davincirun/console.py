@@ -69,9 +69,9 @@ class Console:
 
     def news(self, log: RankLog) -> None:
         """A rank has said something, or has ended."""
-        if log.received > log.shown and log not in self._turns:
-            if log.is_ended or self._looked_at.get(log.rank) != log.received:
-                self._turns.append(log)
+        is_worth_a_look = log.is_ended or self._looked_at.get(log.rank) != log.received
+        if log.received > log.shown and is_worth_a_look and log not in self._turns:
+            self._turns.append(log)
 
     def advance(self) -> None:
         """Show as much as the sink takes now, a chunk of each rank in turn."""

@@ -187,7 +187,7 @@ def plan_route(
     server_id: str,
     environ: Mapping[str, str],
     root: str = "/",
-    seconds: float = 300.0,
+    run: Callable[[Sequence[str], Mapping[str, str]], int] = run_command,
 ) -> Route:
     """Let the platform's `route_plan` library order the ranks by `topology`, in a process of its own.
 
@@ -204,7 +204,7 @@ def plan_route(
             file.write(topology)
         library = os.path.join(root, "usr/local/route")
         places = (library, topology_path, rank_table_path, table_path, server_id, answer_path)
-        status = run_command(_python("route_planning", *places), environ, seconds)
+        status = run(_python("route_planning", *places), environ)
         if not os.path.isfile(answer_path):
             raise PlatformError(f"route planning ended with status {status} and no answer")
         with open(answer_path, encoding="utf-8") as file:
