@@ -13,7 +13,7 @@ import pytest
 from helpers.launcher import DROP_IN, MODULE, ROOT, Launcher, kill_all
 from helpers.processes import carriers_after
 
-MARKER = "DAVINCIRUN_TEST_RUN"
+MARKER = "THIS_TEST"
 
 
 @pytest.fixture(autouse=True)

@@ -250,6 +250,13 @@ def test_a_limit_of_file_sizes_costs_the_log_and_one_warning(launch: Launcher) -
     assert 0 < len(ended.log(0)) <= 65536
 
 
+def test_the_report_shows_the_last_lines_although_the_file_has_failed(launch: Launcher) -> None:
+    script = "head -c 100000 /dev/zero | tr '\\0' x; echo; echo ValueError: the cause; exit 3"
+    ended = launch.run("sh", "-c", script, workers=1, wrap=["sh", "-c", 'ulimit -f 64; exec "$@"', "sh"])
+    assert ended.status == 3
+    assert "  | ValueError: the cause" in ended.stderr
+
+
 def test_a_log_folder_that_cannot_be_made_costs_the_logs_and_a_warning(launch: Launcher, tmp_path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "table.json").write_text(table(2))
