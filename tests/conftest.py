@@ -51,7 +51,8 @@ def launch_each_way(request, tmp_path, marker: str) -> Launcher:
 def built_file(tmp_path_factory) -> str:
     """The single file, built once."""
     path = str(tmp_path_factory.mktemp("dist") / "davincirun.py")
-    subprocess.check_call([sys.executable, os.path.join(ROOT, "tools", "build_zipapp.py"), path], stdout=subprocess.DEVNULL)
+    build = os.path.join(ROOT, "tools", "build_zipapp.py")
+    subprocess.check_call([sys.executable, build, path], stdout=subprocess.DEVNULL)
     return path
 
 

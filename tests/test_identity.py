@@ -62,19 +62,21 @@ def test_the_machines_addresses_are_asked_when_the_platforms_word_is_not_in_the_
 
 
 def test_nobody_is_never_the_first() -> None:
-    with pytest.raises(IdentityError, match="no server of the rank table is this machine: 10.0.0.1, 10.0.0.2") as error:
+    with pytest.raises(
+        IdentityError, match=r"no server of the rank table is this machine: 10.0.0.1, 10.0.0.2"
+    ) as error:
         find_me(cluster("10.0.0.1", "10.0.0.2"), {}, lambda: NOWHERE)
     assert "set MA_CURRENT_HOST_IP" in str(error.value) and "somewhere-else" in str(error.value)
 
 
 def test_several_candidates_are_listed() -> None:
     both = Host(("10.0.0.1", "10.0.0.2"), ())
-    with pytest.raises(IdentityError, match="several servers of the rank table are this machine: 10.0.0.1, 10.0.0.2;"):
+    with pytest.raises(IdentityError, match=r"several servers of the rank table are this machine: 10.0.0.1, 10.0.0.2;"):
         find_me(cluster("10.0.0.1", "10.0.0.2", "10.0.0.3"), {}, lambda: both)
 
 
 def test_a_long_list_is_cut() -> None:
-    with pytest.raises(IdentityError, match="10.0.0.7 and 92 more"):
+    with pytest.raises(IdentityError, match=r"10.0.0.7 and 92 more"):
         find_me(cluster(*(f"10.0.0.{number}" for number in range(100))), {}, lambda: NOWHERE)
 
 
@@ -107,7 +109,7 @@ def test_the_first_generations_name_comes_before_the_seconds() -> None:
 
 
 def test_an_unknown_pod_is_an_error_that_lists_them() -> None:
-    with pytest.raises(IdentityError, match="MA_CURRENT_INSTANCE_NAME is job-9, but .* no such pod: job-0, job-1"):
+    with pytest.raises(IdentityError, match=r"MA_CURRENT_INSTANCE_NAME is job-9, but .* no such pod: job-0, job-1"):
         find_me(pods("job-0", "job-1"), {"MA_CURRENT_INSTANCE_NAME": "job-9"}, never_asked)
 
 
@@ -128,5 +130,5 @@ def test_the_scheduler_says_which_node_of_a_nameless_table(variable: str) -> Non
 @pytest.mark.parametrize("index", [None, "", "2", "-1", "x"])
 def test_a_nameless_table_without_a_good_index_is_an_error(index: str) -> None:
     environ = {} if index is None else {"VC_TASK_INDEX": index}
-    with pytest.raises(IdentityError, match="set VC_TASK_INDEX to this node's index, 0 to 1"):
+    with pytest.raises(IdentityError, match=r"set VC_TASK_INDEX to this node's index, 0 to 1"):
         find_me(cluster("0", "1", names_servers=False), environ, never_asked)

@@ -49,9 +49,7 @@ def test_a_script_whose_interpreter_is_missing_is_explained(launch: Launcher, tm
 
 
 @pytest.mark.parametrize(("how", "status"), [("0", 0), ("3", 3), ("SIGKILL", 137)])
-def test_statuses_are_right_with_either_way_of_seeing_ends(
-    launch_with_either: Launcher, how: str, status: int
-) -> None:
+def test_statuses_are_right_with_either_way_of_seeing_ends(launch_with_either: Launcher, how: str, status: int) -> None:
     ended = launch_with_either.run("exits_with.py", how, workers=4)
     assert ended.status == status, ended
     assert "0 processes left" in ended.stderr
@@ -172,9 +170,7 @@ def test_nothing_is_left_when_the_launchers_group_is_killed(launch: Launcher) ->
         assert carriers_after(launch.marker, 1) == []
 
 
-def test_nothing_is_left_when_the_guardian_is_killed_while_the_table_is_awaited(
-    launch: Launcher, tmp_path
-) -> None:
+def test_nothing_is_left_when_the_guardian_is_killed_while_the_table_is_awaited(launch: Launcher, tmp_path) -> None:
     with launch("waits.py", workers=None, options=["--rank-table", str(tmp_path / "none.json")]) as running:
         running.read_until("waiting for the rank table", among="stderr")
         os.kill(running.pid, signal.SIGKILL)
@@ -222,4 +218,3 @@ def test_the_first_of_sixty_four_to_fail_ends_all(launch: Launcher) -> None:
     ended = launch.run("sh", "-c", '[ "$RANK_ID" = 40 ] && exit 9; exec sleep 300', workers=64)
     assert ended.status == 9, ended
     assert launch.carriers() == []
-

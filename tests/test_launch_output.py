@@ -104,8 +104,9 @@ def test_many_workers_lines_never_mix(launch: Launcher) -> None:
 def test_a_hundred_megabytes_without_a_line_end_come_through(launch: Launcher, tmp_path) -> None:
     size = 100_000_000
     with open(tmp_path / "console", "wb") as console:
-        with launch("floods_output.py", str(size), workers=1, stdout=console.fileno()) as running:
-            assert running.wait(60) == 0
+        running = launch("floods_output.py", str(size), workers=1, stdout=console.fileno())
+    with running:
+        assert running.wait(60) == 0
     assert os.path.getsize(tmp_path / "console") == size
     log = os.path.join(launch.log_dir, "job-proc-rank-0-device-0.txt")
     assert os.path.getsize(log) == size
@@ -195,9 +196,7 @@ def test_a_console_that_nobody_reads_delays_no_worker_and_no_end(
         assert len(running.log(0)) == len(running.log(1)) == 1000000
 
 
-def test_a_console_that_is_read_late_gets_everything(
-    launch: Launcher, note: Note, stuck_console: StuckConsole
-) -> None:
+def test_a_console_that_is_read_late_gets_everything(launch: Launcher, note: Note, stuck_console: StuckConsole) -> None:
     with launch("floods_output.py", "1000000", note.path, stdout=stuck_console.fd) as running:
         stuck_console.hand_over()
         note.read_until("done", times=2)
@@ -225,8 +224,9 @@ def test_descriptors_closed_at_the_start_never_become_something_else(launch: Lau
 
 def test_stdout_and_stderr_in_one_file_keep_all_lines_whole(launch: Launcher, tmp_path) -> None:
     with open(tmp_path / "both", "wb") as both:
-        with launch("prints_lines.py", "500", stdout=both.fileno(), stderr=both.fileno()) as running:
-            assert running.wait() == 0
+        running = launch("prints_lines.py", "500", stdout=both.fileno(), stderr=both.fileno())
+    with running:
+        assert running.wait() == 0
     lines = (tmp_path / "both").read_text().splitlines()
     assert len([line for line in lines if line.startswith("line ")]) == 1000
     assert any(line.startswith("davincirun: 2 workers finished") for line in lines)

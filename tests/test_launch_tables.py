@@ -111,7 +111,9 @@ def test_a_machine_that_is_in_no_server_of_the_table_is_told(launch: Launcher, p
     path.write_text(text(version="1.0", server_count="2", server_list=servers))
     ended = launch.run("true", workers=None, options=["--rank-table", str(path)])
     assert ended.status == 1
-    assert "no server of the rank table is this machine: 203.0.113.1, 203.0.113.2; set MA_CURRENT_HOST_IP" in ended.stderr
+    assert (
+        "no server of the rank table is this machine: 203.0.113.1, 203.0.113.2; set MA_CURRENT_HOST_IP" in ended.stderr
+    )
 
 
 # Which workers start, and what table they see.

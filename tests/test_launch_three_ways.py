@@ -50,7 +50,8 @@ def test_output_goes_to_the_console_and_to_a_file_per_rank(launch_each_way: Laun
 
 
 def test_arguments_reach_the_worker_byte_for_byte(launch_each_way: Launcher, tmp_path) -> None:
-    arguments = ["", "a b", "'\"$HOME`x`\\", "two\nlines", os.fsdecode(b"\xff\xfe"), "--simulate", "-q", "--", "--help", "~", "*"]
+    arguments = ["", "a b", "'\"$HOME`x`\\", "two\nlines", os.fsdecode(b"\xff\xfe"), "~", "*", "{}"]
+    arguments += ["--simulate", "-q", "--", "--help"]
     ended = launch_each_way.run("describes_itself.py", str(tmp_path), *arguments, workers=1)
     assert ended.status == 0, ended
     assert description(tmp_path, 0)["argv"] == arguments

@@ -193,7 +193,7 @@ LENGTH = 5
 
 
 def test_whatever_happens_the_rules_hold() -> None:
-    launch, actions = begin((0, 1), GRACE)
+    launch, _ = begin((0, 1), GRACE)
     assert sum(1 for _ in histories(launch, False, LENGTH)) > 2000
 
 

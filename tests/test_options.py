@@ -92,39 +92,44 @@ def test_everything_from_the_command_on_is_untouched(argv: list, command: list) 
 
 @pytest.mark.parametrize(
     ("option", "nearest"),
-    [("--simulte", "--simulate"), ("--ranktable", "--rank-table"), ("--dryrun", "--dry-run"), ("--work-dir", "--workdir")],
+    [
+        ("--simulte", "--simulate"),
+        ("--ranktable", "--rank-table"),
+        ("--dryrun", "--dry-run"),
+        ("--work-dir", "--workdir"),
+    ],
 )
 def test_an_unknown_option_is_told_with_the_nearest(option: str, nearest: str) -> None:
-    with pytest.raises(UsageError, match=f"^unknown option {option}: did you mean {nearest}?"):
+    with pytest.raises(UsageError, match=rf"^unknown option {option}: did you mean {nearest}?"):
         parse([option, "train"], {})
 
 
 def test_an_option_like_no_other_is_told_where_to_look() -> None:
-    with pytest.raises(UsageError, match="unknown option --zzz: davincirun --help lists the options"):
+    with pytest.raises(UsageError, match=r"unknown option --zzz: davincirun --help lists the options"):
         parse(["--zzz", "train"], {})
 
 
 def test_options_cannot_be_abbreviated() -> None:
     """A new option would change what the short form means."""
-    with pytest.raises(UsageError, match="did you mean --simulate?"):
+    with pytest.raises(UsageError, match=r"did you mean --simulate?"):
         parse(["--simul", "8", "train"], {})
 
 
 @pytest.mark.parametrize("value", ["soon", "-1", "inf", "nan", "1s", " "])
 def test_seconds_must_be_a_number(value: str) -> None:
-    with pytest.raises(UsageError, match="^--grace: .* is not a number of seconds, as in 15 or 0.5"):
+    with pytest.raises(UsageError, match=r"^--grace: .* is not a number of seconds, as in 15 or 0.5"):
         parse([f"--grace={value}", "train"], {})
-    with pytest.raises(UsageError, match="^DAVINCIRUN_GRACE: "):
+    with pytest.raises(UsageError, match=r"^DAVINCIRUN_GRACE: "):
         parse(["train"], {"DAVINCIRUN_GRACE": value})
 
 
 def test_a_switch_must_be_yes_or_no() -> None:
-    with pytest.raises(UsageError, match="^DAVINCIRUN_PREFIX: 'maybe' is neither 1 nor 0"):
+    with pytest.raises(UsageError, match=r"^DAVINCIRUN_PREFIX: 'maybe' is neither 1 nor 0"):
         parse(["train"], {"DAVINCIRUN_PREFIX": "maybe"})
 
 
 def test_a_missing_value_is_explained() -> None:
-    with pytest.raises(UsageError, match="--grace.*expected one argument; davincirun --help explains the options"):
+    with pytest.raises(UsageError, match=r"--grace.*expected one argument; davincirun --help explains the options"):
         parse(["--grace"], {})
 
 

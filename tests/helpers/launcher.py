@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import signal
@@ -141,7 +142,7 @@ class Launcher:
         *command: Argument,
         workers: Optional[int] = 2,
         options: Sequence[Argument] = (),
-        env: Mapping[str, str] = {},  # noqa: B006
+        env: Mapping[str, str] = {},
         wrap: Sequence[Argument] = (),
         stdout: int = subprocess.PIPE,
         stderr: int = subprocess.PIPE,
@@ -184,10 +185,8 @@ def read_log(log_dir: str, rank: int) -> bytes:
 
 def kill_all(pids: Sequence[int]) -> None:
     for pid in pids:
-        try:
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # it has ended meanwhile
 
 
 def _stream(pipe: Any) -> Stream:

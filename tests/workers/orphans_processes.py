@@ -1,4 +1,4 @@
-"""orphans_processes.py COUNT: leaves COUNT processes to others, waits until all are dead and then until they are reaped.
+"""orphans_processes.py COUNT: leaves COUNT processes to others, waits for their end and then for their reaping.
 
 Says "orphans: COUNT, zombies: N", N being those that nobody has reaped within ten seconds.
 """

@@ -1,4 +1,4 @@
-r"""prints.py TEXT...: prints each TEXT, which may hold \n, \r, \x00 and the like, by one write, on stdout and stderr in turn."""
+r"""prints.py TEXT...: prints each TEXT by one write, on stdout and stderr in turn; it may hold \n, \r, \x00."""
 
 import os
 import sys
