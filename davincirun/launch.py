@@ -13,8 +13,9 @@ from davincirun.console import Console, Style
 from davincirun.descendants import become_subreaper
 from davincirun.environment import Job, driver_version
 from davincirun.errors import PlatformError
-from davincirun.lifecycle import Event, Launch, StartFailed, WorkerExited, exit_status
+from davincirun.lifecycle import Event, Launch, NodeFailed, StartFailed, WorkerExited, exit_status
 from davincirun.messages import Messages
+from davincirun.nodes import Nodes
 from davincirun.options import Options
 from davincirun.output import Output
 from davincirun.pausing import Pause
@@ -35,10 +36,12 @@ def show_plan(options: Options, environ: Mapping[str, str]) -> int:
 
     with Wakeup() as wakeup:
         messages = Messages(Sink(2), _label(environ), options.verbosity)
-        names = _names(options, environ)
-        found = find_table(options, environ, names.places, Pause(wakeup, None), messages)
-        plan = _plan(options, environ, names, found)
-        _warn(found.notes, messages)
+        pause = Pause(wakeup, None)
+        with Nodes(options, environ, pause, messages) as nodes:
+            names = _names(options, environ, nodes.job_id)
+            found = find_table(options, environ, names.places, pause, messages, nodes)
+            plan = _plan(options, environ, names, found)
+            _warn(found.notes, messages)
     print(plan_view.as_json(plan) + "\n" if options.json else plan_view.as_text(plan), end="")
     return 0
 
@@ -50,15 +53,17 @@ def launch(options: Options, environ: Mapping[str, str], lifeline_fd: int) -> in
         messages = Messages(err, _label(environ), options.verbosity)
         pause = Pause(wakeup, lifeline_fd)
         preparation.install_operator(environ, pause)
-        names = _names(options, environ)
-        found = find_table(options, environ, names.places, pause, messages)
-        found, environ = preparation.plan_route(found, environ, pause, messages)
-        plan = _plan(options, environ, names, found)
-        _create(plan, messages)
-        _warn(found.notes, messages)
-        _announce(plan, messages)
-        style = _style(options, environ, out, len(plan.workers))
-        return _carry_out(plan, environ, wakeup, lifeline_fd, (out, err), style, messages)
+        with Nodes(options, environ, pause, messages) as nodes:
+            names = _names(options, environ, nodes.job_id)
+            found = find_table(options, environ, names.places, pause, messages, nodes)
+            found, environ = preparation.plan_route(found, environ, pause, messages)
+            plan = _plan(options, environ, names, found)
+            _create(plan, messages)
+            _warn(found.notes, messages)
+            _announce(plan, messages)
+            nodes.keep_in_touch(found.servers, found.me, names.job_id, plan.table.path)
+            style = _style(options, environ, out, len(plan.workers))
+            return _carry_out(plan, environ, wakeup, lifeline_fd, (out, err), style, messages, nodes)
 
 
 class _Names(Value):
@@ -70,23 +75,24 @@ class _Names(Value):
     places: Places
 
 
-def _names(options: Options, environ: Mapping[str, str]) -> _Names:
-    job_id = options.job_id or modelarts.job_id(environ, os.uname().nodename)
+def _names(options: Options, environ: Mapping[str, str], platform_job_id: Optional[str]) -> _Names:
+    job_id = options.job_id or modelarts.job_id(environ, platform_job_id or os.uname().nodename)
     log_dir = os.path.abspath(options.log_dir or modelarts.log_dir(environ, os.path.isdir))
     run_id = os.urandom(8).hex()
     base = modelarts.base_dir(environ, os.path.isdir) or join(log_dir, job_id)
     own = join(log_dir, job_id, "rank_table", f"hccl_{run_id}.json")
-    return _Names(job_id, run_id, log_dir, Places(join(base, "rank_table", GROUP_LIST_NAME), own))
+    return _Names(job_id, run_id, log_dir, Places(join(base, "rank_table", GROUP_LIST_NAME), own, job_id))
 
 
 def _plan(options: Options, environ: Mapping[str, str], names: _Names, found: Found) -> LaunchPlan:
     cpu_ids = tuple(sorted(os.sched_getaffinity(0)))
+    job_id = found.job_id or names.job_id
     job = Job(
-        job_id=names.job_id,
+        job_id=job_id,
         log_dir=names.log_dir,
         rank_table_path=found.file.path,
         master_addr=_master_addr(found),
-        master_port=_master_port(names.job_id, found.me.node_count),
+        master_port=_master_port(job_id, found.me.node_count),
         omp_num_threads=max(len(cpu_ids) // len(found.me.devices), 1),
         driver_version=_driver_version(),
         run_id=names.run_id,
@@ -201,6 +207,7 @@ def _carry_out(
     sinks: Tuple[Sink, Sink],
     style: Style,
     messages: Messages,
+    nodes: Nodes,
 ) -> int:
     started = time.monotonic()
     out, _ = sinks
@@ -212,7 +219,10 @@ def _carry_out(
 
         def on_event(launch: Launch, event: Event) -> None:
             if isinstance(event, (WorkerExited, StartFailed)) and launch.cause is event:
-                messages.error(_first_word(event))
+                messages.error(_first_word(event, plan))
+            elif isinstance(event, NodeFailed) and launch.cause is event:
+                messages.error(f"{report.failed_node(event)}; stopping the workers here")
+            nodes.report(launch)
 
         commands = [
             WorkerCommand(worker.rank, worker.argv, environment(worker, environ), worker.cwd, worker.log_path)
@@ -228,8 +238,9 @@ def _carry_out(
             lifeline_fd,
             plan.grace_seconds,
             on_event,
+            nodes,
         )
-        done = supervisor.run()
+        done = nodes.settle(supervisor.run())
         left = [_described(pid) for pid in processes.left()]
         failed = done.cause.rank if isinstance(done.cause, WorkerExited) else -1
         output.finish()
@@ -262,9 +273,12 @@ def _label(environ: Mapping[str, str]) -> str:
     return "[ModelArts Service Log]" if modelarts.is_modelarts(environ) else "[davincirun] "
 
 
-def _first_word(cause: Union[WorkerExited, StartFailed]) -> str:
+def _first_word(cause: Union[WorkerExited, StartFailed], plan: LaunchPlan) -> str:
     if isinstance(cause, StartFailed):
         return f"rank {cause.rank}: {cause.problem}"
+    if plan.node_count > 1:
+        place = (plan.node_rank, os.uname().nodename, cause.exit.status)
+        return f"{report.failed_node(NodeFailed(*place, cause.rank, cause.exit, cause.seconds))}; stopping the others"
     return f"rank {cause.rank}: {cause.exit} after {report.duration(cause.seconds)}; stopping the others"
 
 

@@ -10,7 +10,7 @@ import os
 import select
 import signal
 import time
-from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from davincirun import lifecycle
 from davincirun.lifecycle import DONE, KILLING, RUNNING, STOPPING, Launch
@@ -19,6 +19,9 @@ from davincirun.processes import Processes, StartError
 from davincirun.sink import Sink
 from davincirun.values import Value
 from davincirun.wakeup import Wakeup
+
+if TYPE_CHECKING:
+    from davincirun.nodes import Nodes
 
 CONSOLE_PATIENCE_SECONDS = 600.0  # for a paused reader after the job's own end; a signal cuts it short
 STUCK_SECONDS = 1.0  # a console that has taken nothing for so long gets no more time after a signal
@@ -48,6 +51,7 @@ class Supervisor:
         lifeline_fd: int,
         grace_seconds: float,
         on_event: Callable[[Launch, lifecycle.Event], None],
+        nodes: Optional[Nodes] = None,
     ) -> None:
         self._commands: Dict[int, WorkerCommand] = {command.rank: command for command in commands}
         self._poll = poll
@@ -57,11 +61,14 @@ class Supervisor:
         self._wakeup = wakeup
         self._lifeline_fd = lifeline_fd
         self._on_event = on_event
+        self._nodes = nodes
         self._deadline: Optional[float] = None
         self._is_cut_short = False  # a signal came, or the guardian is gone: don't wait for the console
         self.launch, self._first_actions = lifecycle.begin(tuple(self._commands), grace_seconds)
         poll.register(wakeup.fd, select.EPOLLIN)
         poll.register(lifeline_fd, select.EPOLLIN)
+        if nodes is not None and nodes.fd is not None:
+            poll.register(nodes.fd, select.EPOLLIN)
 
     def run(self) -> Launch:
         """Carry the launch out until nothing is left of it."""
@@ -102,6 +109,9 @@ class Supervisor:
                 self._output.receive(fd)
             elif fd == self._wakeup.fd:
                 self._signalled(self._wakeup.take())
+            elif self._nodes is not None and fd == self._nodes.fd:
+                for event in self._nodes.events():
+                    self._happen(event)
             elif fd == self._lifeline_fd:
                 self._poll.unregister(fd)
                 self._is_cut_short = True

@@ -7,16 +7,17 @@ shows both, because any choice between them would start a job that hangs.
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Mapping, Optional, Sequence, Tuple
 
 from davincirun.errors import PlatformError, UsageError
 from davincirun.platforms import kubeflow, modelarts, openmpi, slurm, volcano
 from davincirun.platforms.claim import Claim, Fact
+from davincirun.values import Value
 
 STANDALONE = "standalone"
 
 
-class JobContext(NamedTuple):
+class JobContext(Value):
     """This launcher's place in its job, as far as variables and options tell."""
 
     platform: str
@@ -29,9 +30,10 @@ class JobContext(NamedTuple):
     meeting_hosts: Tuple[str, ...]  # where node 0 can be reached, the best first
     reasons: Tuple[str, ...]  # how we know, for people
     notes: Tuple[str, ...]  # what the user should know
+    is_rank_explicit: bool = False  # an option says it
 
 
-class Explicit(NamedTuple):
+class Explicit(Value):
     """What the options say."""
 
     nodes: Optional[int] = None
@@ -61,6 +63,7 @@ def find_context(environ: Mapping[str, str], explicit: Explicit = Explicit()) ->
         meeting_hosts=_meeting_hosts(claims, explicit, hosts if known else ()),
         reasons=tuple(fact.source for fact in (node_count, node_rank) if fact is not None and fact.source),
         notes=tuple(claim.note for claim in claims if claim.note),
+        is_rank_explicit=explicit.node_rank is not None,
     )
 
 

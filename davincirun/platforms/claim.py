@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Generic, Mapping, NamedTuple, Optional, Tuple, TypeVar
+from typing import Generic, Mapping, Optional, Tuple, TypeVar
 
 from davincirun.errors import PlatformError
+from davincirun.values import Value
 
 T = TypeVar("T")
 
@@ -19,7 +20,7 @@ class Fact(Generic[T]):
         self.source = source
 
 
-class Claim(NamedTuple):
+class Claim(Value):
     """What a platform says of this launcher; None for what it doesn't say."""
 
     platform: str

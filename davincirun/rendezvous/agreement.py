@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from davincirun import ranktable
 from davincirun.cluster import Device, Server, SuperPod
 from davincirun.devices.simulated import simulate
 from davincirun.errors import DavincirunError
 from davincirun.rendezvous.contribution import Contribution, cards_of
+from davincirun.values import Value
 
 _SHOWN = 6
 
@@ -23,7 +24,7 @@ class RendezvousError(DavincirunError):
     """The nodes of the job didn't come to an agreement."""
 
 
-class Node(NamedTuple):
+class Node(Value):
     """One node of the agreed cluster, as all know it."""
 
     nonce: str
@@ -34,7 +35,7 @@ class Node(NamedTuple):
     card_count: int
 
 
-class Agreement(NamedTuple):
+class Agreement(Value):
     """What all nodes have agreed on."""
 
     table: bytes

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import zlib
-from typing import NamedTuple, Optional, Tuple
+from typing import Optional, Tuple
 from urllib.parse import urlsplit
 
 from davincirun.errors import UsageError
 from davincirun.platforms import JobContext
+from davincirun.values import Value
 
 DEFAULT_ETCD_PORT = 2379
 _FORMS = "a directory that all nodes share, tcp://HOST:PORT of node 0, etcd://HOST:PORT[,HOST:PORT], or mpi"
 _FIRST_PORT, _PORT_COUNT, _TRIES = 17000, 2900, 8
 
 
-class Choice(NamedTuple):
+class Choice(Value):
     """A way to meet."""
 
     kind: str  # directory, tcp, etcd, mpi

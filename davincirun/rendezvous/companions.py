@@ -1,10 +1,10 @@
-"""The other nodes of the job, as the launcher deals with them: agree, hear of failures, report one's own, take leave."""
+"""The other nodes of the job, as the launcher deals with them: agree, hear of failures, report one's own, leave."""
 
 from __future__ import annotations
 
 import os
 import time
-from typing import Callable, List, Optional, Sequence
+from typing import Callable, List, Optional, Sequence, Tuple
 
 from davincirun.errors import DavincirunError
 from davincirun.lifecycle import (
@@ -34,8 +34,9 @@ _LONG_SECONDS = 3600.0
 class Companions:
     """The launchers of all other nodes."""
 
-    def __init__(self, meeting: Meeting, messages: Messages, node_rank: int = 0) -> None:
+    def __init__(self, meeting: Meeting, messages: Messages, node_rank: int, is_light: bool = False) -> None:
         self._messages = messages
+        self._is_light = is_light  # with a table in common, but no agreement
         self._liaison = Liaison(meeting)
         self._has_reported = False
         self._has_left = False
@@ -72,8 +73,11 @@ class Companions:
         for news in self._liaison.take():
             if isinstance(news, NodeFailed) and news.node_rank != self.node_rank:
                 events.append(news)
-            elif isinstance(news, (Warned, Refused)):
+            elif isinstance(news, Warned):
                 self._messages.warning(news.text)
+            elif isinstance(news, Refused):
+                say = self._messages.detail if self._is_light else self._messages.warning
+                say(f"failures on other nodes won't be noticed: {news.text}")
             elif isinstance(news, Left):
                 self._has_left = True
         return events
@@ -87,25 +91,35 @@ class Companions:
             self._liaison.give(our_failure(launch, self.node_rank, os.uname().nodename))
 
     def settle(self, launch: Launch, pause: Pause) -> Launch:
-        """Take leave at the end; `launch` with what the others had to say. All well, node 0 stays until all are done."""
+        """Leave at the end; `launch` with what the others had to say. All well, node 0 stays until all are done."""
         self._liaison.give(Done())
-        wait = _LAST_WORDS_SECONDS if launch.cause is not None else _LONG_SECONDS * 24 * 365
-        deadline = time.monotonic() + wait
-        is_told = launch.cause is not None
+        if self._is_light and launch.cause is None:
+            return launch
+        started = time.monotonic()
+        is_told = False
         try:
-            while not self._has_left and time.monotonic() < deadline:
-                seconds = deadline - time.monotonic()
-                pause([self.fd], min(seconds, _LONG_SECONDS if is_told else _LAST_WORDS_SECONDS))
-                for event in self.events():
-                    launch, _ = step(launch, event)
-                    deadline = min(deadline, time.monotonic() + _LAST_WORDS_SECONDS)
-                if not (is_told or self._has_left) and launch.cause is None:
+            while not self._has_left:
+                waited = time.monotonic() - started
+                if waited >= _LAST_WORDS_SECONDS and launch.cause is not None:
+                    break
+                if waited >= _LAST_WORDS_SECONDS and not is_told:
                     is_told = True
                     self._messages.info("the workers here have finished; staying until the other nodes have, too")
+                pause([self.fd], _LONG_SECONDS if is_told else _LAST_WORDS_SECONDS - waited)
+                for event in self.events():
+                    launch, _ = step(launch, event)
         except DavincirunError as stopped:  # by a signal
-            signum = stopped.exit_status - 128
-            launch = launch if launch.cause is not None else launch._replace(cause=SignalReceived(signum))
+            if launch.cause is None:
+                launch = launch._replace(cause=SignalReceived(stopped.exit_status - 128))
         return launch
+
+    def close(self, problem: Optional[Tuple[int, str]]) -> None:
+        """Leave on any path; `problem` (exit status and text) is why there never were workers, where that is so."""
+        if problem is not None and not self._has_reported:
+            status, text = problem
+            self._liaison.give(NodeFailed(self.node_rank, os.uname().nodename, status, problem=text))
+        if not self._has_left:
+            self._liaison.leave(0.0 if self._is_light and problem is None else _LAST_WORDS_SECONDS)
 
 
 def our_failure(launch: Launch, node_rank: int, host: str) -> NodeFailed:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from davincirun.devices import Detected
+from davincirun.values import Value
 
 LONGEST_BYTES = 1 << 20  # a node with 1,024 cards needs a tenth of it
 _LONGEST_NAME = 255
@@ -13,7 +14,7 @@ _MOST_DEVICES = 1024
 _SHOWN_COMMAND = 2000
 
 
-class Card(NamedTuple):
+class Card(Value):
     """One card that this node offers."""
 
     device_id: int  # physical
@@ -21,7 +22,7 @@ class Card(NamedTuple):
     super_device_id: Optional[str]
 
 
-class Contribution(NamedTuple):
+class Contribution(Value):
     """One node's share."""
 
     nonce: str  # this very launcher's, unguessable

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from davincirun.lifecycle import NodeFailed
 from davincirun.rendezvous.agreement import Agreement
 from davincirun.rendezvous.contribution import Contribution
 from davincirun.report import duration
+from davincirun.values import Value
 
 CLOSED_SECONDS = 3.0  # a launcher that lives comes back within these after its connection was closed
 VANISHED_STATUS = 1
@@ -27,7 +28,7 @@ class Member:
         self.is_silent = False
 
 
-class Gone(NamedTuple):
+class Gone(Value):
     """A node that has been given up."""
 
     node_rank: int

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional, Union
+from typing import Any, Dict, Optional, Union
 
 from davincirun.lifecycle import Exit, NodeFailed
 from davincirun.rendezvous.agreement import Agreement
+from davincirun.values import Value
 
 
-class Progress(NamedTuple):
+class Progress(Value):
     """A wait goes on."""
 
     text: str
 
 
-class Warned(NamedTuple):
+class Warned(Value):
     """Something the user should know; nothing ends because of it."""
 
     text: str
 
 
-class Refused(NamedTuple):
+class Refused(Value):
     """There is no agreement for us: the text says why."""
 
     text: str
 
 
-class Left(NamedTuple):
+class Left(Value):
     """We are out of the meeting; nothing more will come."""
 
 
 News = Union[Progress, Warned, Refused, Agreement, NodeFailed, Left]
 
 
-class Done(NamedTuple):
+class Done(Value):
     """An order: this launch is over, well or not; take leave as soon as the others allow it."""
 
 

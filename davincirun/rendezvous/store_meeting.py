@@ -279,6 +279,4 @@ class StoreMeeting(Meeting):
     def _tidy(self, watch: Watch) -> None:
         """The leader removes the run's traces; after a failure the others may still have to read of it."""
         if self._leads:
-            self._store.remove("leader")
-            if watch.verdict is None:
-                self._store.remove(self._leader)
+            self._store.remove("leader" if watch.verdict is not None else "")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Tuple
+from typing import Tuple
+
+from davincirun.values import Value
 
 
-class Terms(NamedTuple):
+class Terms(Value):
     """The same on all nodes."""
 
     key: bytes
