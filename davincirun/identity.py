@@ -70,11 +70,14 @@ def _by_node_rank(cluster: Cluster, context: Optional[JobContext]) -> Optional[M
     if context is None or context.node_rank is None:
         return None
     reason = context.reasons[-1]
-    if cluster.pods and len(cluster.pods) == context.node_count:
-        pod = cluster.pods[context.node_rank]
-        return Me(pod.server_id, pod.devices, context.node_rank, len(cluster.pods), reason)
-    if len(cluster.servers) != context.node_count:
+    count = len(cluster.pods or cluster.servers)
+    if context.node_count not in (0, count) or context.node_rank >= count:
+        if context.is_rank_explicit:
+            raise IdentityError(f"{', '.join(context.reasons)}, but the rank table has {count} nodes")
         return None
+    if cluster.pods:
+        pod = cluster.pods[context.node_rank]
+        return Me(pod.server_id, pod.devices, context.node_rank, count, reason)
     order = sorted(cluster.servers, key=lambda one: min(device.rank for device in one.devices))
     return _me(cluster, order[context.node_rank], reason)
 

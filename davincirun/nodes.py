@@ -52,7 +52,13 @@ class Nodes:
 
     @property
     def are_several(self) -> bool:
-        return self.context is not None and self.context.node_count > 1
+        """Whether there are others to meet, for want of a table. UsageError when nothing says how many."""
+        options = self._options
+        if self.context is None:
+            return False
+        if self.context.node_count == 0 and (options.node_rank is not None or options.rendezvous is not None):
+            raise UsageError("nothing says how many nodes the job has, and there is no rank table: give --nodes")
+        return self.context.node_count > 1
 
     @property
     def simulated_index(self) -> int:
@@ -181,10 +187,7 @@ def _context(options: Options, environ: Mapping[str, str]) -> Optional[JobContex
         return None
     from davincirun.platforms import Explicit, find_context
 
-    context = find_context(environ, Explicit(options.nodes, options.node_rank))
-    if is_asked and not context.reasons:
-        raise UsageError("--rendezvous: nothing says how many nodes the job has: give --nodes")
-    return context
+    return find_context(environ, Explicit(options.nodes, options.node_rank))
 
 
 def _cluster(agreement: Agreement) -> Cluster:

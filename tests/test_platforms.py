@@ -98,11 +98,11 @@ LEFT_OVER = {
 @pytest.mark.parametrize(
     ("environ", "platform", "job_id", "node_rank", "node_count", "hosts", "meeting_hosts"),
     [
-        ({}, "standalone", None, None, 1, (), ()),
-        (LEFT_OVER, "standalone", None, None, 1, (), ()),
+        ({}, "standalone", None, None, 0, (), ()),
+        (LEFT_OVER, "standalone", None, None, 0, (), ()),
         (SLURM, "slurm", "slurm-812.0", 2, 3, ("atlas07", "atlas08", "atlas09"), ("atlas07",)),
-        (BATCH, "slurm", None, None, 1, (), ()),
-        ({**SLURM, "SLURM_STEP_ID": "4294967290"}, "slurm", None, None, 1, (), ()),
+        (BATCH, "slurm", None, None, 0, (), ()),
+        ({**SLURM, "SLURM_STEP_ID": "4294967290"}, "slurm", None, None, 0, (), ()),
         (VOLCANO, "volcano", "bert", 1, 2, ("bert-worker-0.bert", "bert-worker-1.bert"), ("bert-worker-0.bert",)),
         (
             MASTER_AND_WORKERS,

@@ -23,7 +23,7 @@ class JobContext(Value):
     platform: str
     job_id: Optional[str]  # the platform's name of this run; the same on all nodes
     node_rank: Optional[int]
-    node_count: int
+    node_count: int  # 0: nothing tells
     hosts: Tuple[str, ...]  # by node rank; empty: unknown
     host: Optional[str]  # what the platform calls this machine
     address: Optional[str]  # by which the other nodes reach it
@@ -81,7 +81,7 @@ def _node_count(claims: Sequence[Claim], explicit: Explicit) -> "Fact[int]":
         raise UsageError(f"--nodes is {explicit.nodes}, but {by_hosts.source} hosts: leave out either or correct it")
     told = explicit.nodes if by_hosts is None else by_hosts.value
     found = _agreed("number of nodes", [claim.node_count for claim in claims], told, "--nodes")
-    return found or Fact(1, "")
+    return found or Fact(0, "")
 
 
 def _agreed(
@@ -101,12 +101,11 @@ def _agreed(
 
 
 def _check(node_rank: Optional["Fact[int]"], node_count: "Fact[int]", explicit: Explicit) -> None:
-    if node_count.value < 1:
-        raise UsageError(f"--nodes is {node_count.value}: wanted 1 or more")
-    if node_rank is None or 0 <= node_rank.value < node_count.value:
+    if explicit.nodes == 0:
+        raise UsageError("--nodes is 0: wanted 1 or more")
+    if node_rank is None or node_count.value == 0 or 0 <= node_rank.value < node_count.value:
         return
-    count_source = f" ({node_count.source})" if node_count.source else ""
-    problem = f"this is node {node_rank.value} ({node_rank.source}) of {node_count.value}{count_source}"
+    problem = f"this is node {node_rank.value} ({node_rank.source}) of {node_count.value} ({node_count.source})"
     if explicit.node_rank is not None:
         raise UsageError(f"{problem}: nodes are numbered from 0; --nodes says how many there are")
     raise PlatformError(f"{problem}, which can't be: give --nodes and --node-rank")

@@ -58,6 +58,9 @@ class Companions:
                         return news
                     if isinstance(news, Refused):
                         raise RendezvousError(news.text)
+                    if isinstance(news, Left):
+                        self._has_left = True
+                        raise RendezvousError("the nodes' meeting broke down before there was an agreement")
                     if isinstance(news, (Progress, Warned)):
                         self._messages.info(news.text)
                 if time.monotonic() > deadline:

@@ -16,6 +16,7 @@ from davincirun.report import duration
 
 _DONE = b"done"
 _LONGEST_BEAT_SECONDS = 10.0
+_ABSENT_SECONDS = 3.0  # between two looks that should be half a second apart: the store was away
 
 
 class Watch:
@@ -102,6 +103,6 @@ class Watch:
 
     def _forgive_the_others_for_our_absence(self) -> None:
         away = time.monotonic() - self._reached
-        if away > self._beat_seconds:
+        if away > self._beat_seconds + _ABSENT_SECONDS:
             self._heard = {rank: since + away for rank, since in self._heard.items()}
             self._has_warned = False
