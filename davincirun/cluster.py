@@ -7,7 +7,12 @@ and defining twenty of them costs 50 ms, two thirds of a whole launch. A `Cluste
 
 from __future__ import annotations
 
+from itertools import chain
+from operator import attrgetter
 from typing import Iterable, NamedTuple, Optional, Tuple
+
+_rank_of = attrgetter("rank")  # C speed: there may be 131,072 of them
+_devices_of = attrgetter("devices")
 
 
 class Device(NamedTuple):
@@ -66,7 +71,7 @@ class Cluster(NamedTuple):
         cluster = cls(tuple(servers), tuple(pods), tuple(super_pods), names_servers)
         if not cluster.servers:
             raise ValueError("a cluster needs at least one server")
-        ranks = sorted(device.rank for server in cluster.servers for device in server.devices)
+        ranks = sorted(map(_rank_of, chain.from_iterable(map(_devices_of, cluster.servers))))
         if ranks != list(range(len(ranks))):
             raise ValueError(f"ranks must be 0..{len(ranks) - 1}, each once")
         if len({server.server_id for server in cluster.servers}) != len(cluster.servers):

@@ -6,7 +6,6 @@ state is shown, with the rank's prefix. A line longer than a chunk is passed on 
 
 from __future__ import annotations
 
-import select
 from typing import List, NamedTuple, Optional
 
 from davincirun.ranklog import RankLog
@@ -33,7 +32,10 @@ class Style(NamedTuple):
         lines = text.splitlines(keepends=True) if self.terminal else text.split(b"\n")
         prefix = self._prefix(rank)
         if self.terminal:
-            dressed = [prefix + line[:-1] + _ERASE_REST + line[-1:] if line.endswith(b"\r") else prefix + line for line in lines]
+            dressed = [
+                prefix + line[:-1] + _ERASE_REST + line[-1:] if line.endswith(b"\r") else prefix + line
+                for line in lines
+            ]
             return b"".join(dressed)[len(prefix) if continues else 0 :]
         ending = lines.pop() if lines and not lines[-1] else None
         dressed_text = b"\n".join(prefix + line for line in lines) + (b"\n" if ending is not None else b"")
@@ -87,10 +89,12 @@ class Console:
         cut = text.rfind(b"\n") + 1
         if self._style.terminal:
             cut = max(cut, text.rfind(b"\r") + 1)
-        whole = self._sink.is_closed or len(text) == _CHUNK_BYTES or log.shown + len(text) == log.received and log.is_ended
+        whole = (
+            self._sink.is_closed or len(text) == _CHUNK_BYTES or (log.shown + len(text) == log.received and log.is_ended)
+        )
         if cut:
             return text[:cut]
-        if whole or self.ranks == 1 and b"\r" not in text:  # alone, even a prompt without a line end can be shown
+        if whole or (self.ranks == 1 and b"\r" not in text):  # alone, even a prompt without a line end can be shown
             return text
         self._looked_at[log.rank] = log.received
         return b""

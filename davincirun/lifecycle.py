@@ -139,7 +139,9 @@ class Launch(NamedTuple):
     exits: Dict[int, WorkerExited]  # by rank; never changed in place
     cause: Optional[Cause] = None  # why the launch ends before its workers did
     stop_signum: int = 0  # what everything was told to end with
-    killed: Tuple[int, ...] = ()  # ranks that were still running when the grace was over
+    was_killed: bool = False  # something had to be killed
+    killed: Tuple[int, ...] = ()  # the ranks among it
+    is_hurried: bool = False  # ... before the grace was over
 
 
 def begin(ranks: Tuple[int, ...], grace_seconds: float) -> Tuple[Launch, List[Action]]:
@@ -157,7 +159,7 @@ def step(launch: Launch, event: Event) -> Tuple[Launch, List[Action]]:
     if isinstance(event, SignalReceived):
         return _signalled(launch, event)
     if isinstance(event, GuardianDied):
-        return _kill(launch._replace(cause=launch.cause or event))
+        return _kill(launch._replace(cause=launch.cause or event, is_hurried=True))
     if isinstance(event, NothingLeft):
         over = launch.phase != RUNNING or not launch.running
         return (launch._replace(phase=DONE), []) if over else (launch, [])
@@ -210,7 +212,7 @@ def _signalled(launch: Launch, event: SignalReceived) -> Tuple[Launch, List[Acti
             told = signal.SIGINT if event.signum == signal.SIGINT else signal.SIGTERM
             return _stop(launch._replace(cause=event), told)
         if event.signum == signal.SIGINT and launch.phase == STOPPING:
-            return _kill(launch)
+            return _kill(launch._replace(is_hurried=True))
         return launch, []
     if event.signum == signal.SIGTSTP:
         return launch, [Suspend()]
@@ -225,5 +227,5 @@ def _stop(launch: Launch, signum: int) -> Tuple[Launch, List[Action]]:
 
 
 def _kill(launch: Launch) -> Tuple[Launch, List[Action]]:
-    launch = launch._replace(phase=KILLING, killed=tuple(sorted(launch.running)))
+    launch = launch._replace(phase=KILLING, was_killed=True, killed=tuple(sorted(launch.running)))
     return launch, [Kill(), SetDeadline(KILL_PATIENCE_SECONDS)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Optional
 
 from davincirun.sink import Sink
 
@@ -17,6 +16,11 @@ class Messages:
         self.sink = sink
         self._label = label
         self._verbosity = verbosity
+
+    @property
+    def is_talkative(self) -> bool:
+        """Good news is wanted too."""
+        return self._verbosity >= NORMAL
 
     def detail(self, text: str) -> None:
         """For those who ask with -v."""
@@ -41,6 +45,6 @@ class Messages:
         now = time.strftime("%Y-%m-%d %H:%M:%S")
         self._write(f"{self._label}{now} [{level}] {text}\n")
 
-    def _write(self, text: str, encoding: Optional[str] = "utf-8") -> None:
+    def _write(self, text: str) -> None:
         start = b"" if self.sink.at_line_start else b"\n"
-        self.sink.write(start + text.encode(encoding or "utf-8", "surrogateescape"))
+        self.sink.write(start + text.encode("utf-8", "surrogateescape"))

@@ -49,6 +49,7 @@ class Processes:
         self._poll = poll
         self._cookie = cookie
         self._subreaper = subreaper
+        self.pids: Dict[int, int] = {}  # of all workers ever started, by rank: for reports, not for signals
         self._by_rank: Dict[int, _Worker] = {}
         self._rank_by_pid: Dict[int, int] = {}
         self._rank_by_pidfd: Dict[int, int] = {}
@@ -61,8 +62,8 @@ class Processes:
 
     def start(
         self, rank: int, argv: Sequence[str], env: Mapping[str, str], cwd: Optional[str], stdin: Optional[int], out: int
-    ) -> int:
-        """Start one worker with `out` as its stdout and stderr; its pid. `stdin` None inherits ours.
+    ) -> None:
+        """Start one worker with `out` as its stdout and stderr; `stdin` None inherits ours. StartError when it can't be.
 
         Popen forks without running Python code in the child (no preexec_fn), so threads do no harm.
         """
@@ -73,13 +74,13 @@ class Processes:
                 )
         except OSError as error:
             raise _start_error(argv[0], cwd, error) from None
+        self.pids[rank] = process.pid
         worker = _Worker(rank, process, _pidfd_open(process.pid), time.monotonic())
         self._by_rank[rank] = worker
         self._rank_by_pid[process.pid] = rank
         if worker.pidfd >= 0:
             self._rank_by_pidfd[worker.pidfd] = rank
             self._poll.register(worker.pidfd, select.EPOLLIN)
-        return process.pid
 
     @property
     def reports_ends(self) -> bool:
@@ -89,9 +90,6 @@ class Processes:
     def rank_of(self, fd: int) -> Optional[int]:
         """The rank whose end this readable descriptor reports, if it does."""
         return self._rank_by_pidfd.get(fd)
-
-    def pid_of(self, rank: int) -> int:
-        return self._by_rank[rank].process.pid
 
     def look_at(self, rank: int) -> Optional[Tuple[Exit, float]]:
         """How the worker has ended and how long it ran, without reaping it; None while it runs."""

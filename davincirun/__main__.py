@@ -1,0 +1,3 @@
+from davincirun.cli import run
+
+run()

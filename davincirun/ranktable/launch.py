@@ -1,0 +1,54 @@
+"""A completed rank table → what the launch needs of it.
+
+The way through is kept lean: it checks whole columns and, only when something is wrong, asks the validator, which
+knows every rule, what to say.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, TypeVar
+
+from davincirun.cluster import Cluster
+from davincirun.errors import RankTableError
+from davincirun.ranktable import group_list, heterog, v1, v2
+from davincirun.ranktable.document import GROUP_LIST, RankTable, collector_paused
+from davincirun.ranktable.finding import as_error
+
+_T = TypeVar("_T")
+_READERS: Dict[str, Callable[[Dict[str, Any]], Cluster]] = {
+    GROUP_LIST: group_list.to_cluster,
+    "1.0": v1.to_cluster,
+    "1.1": heterog.to_cluster,
+    "1.2": v1.to_cluster,
+    "2.0": v2.to_cluster,
+}
+
+
+def to_cluster(table: RankTable, path: str) -> Cluster:
+    """The cluster `table` describes; RankTableError, naming the JSON path, for what can't be launched or would hang.
+
+    What HCCL and ModelArts' launcher accept is accepted: unknown keys, sparse or high device ids, lenient numbers.
+    """
+    return _explained(_READERS[table.form], table, path)
+
+
+def to_v1_text(table: RankTable, path: str) -> bytes:
+    """A group_list table as version 1.0: all scalars strings, the same bytes on every node; RankTableError as above."""
+    return _explained(group_list.to_v1_text, table, path)
+
+
+def _explained(read: Callable[[Dict[str, Any]], _T], table: RankTable, path: str) -> _T:
+    try:
+        with collector_paused():
+            return read(table.document)
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise _explain(table, path, problem) from None
+
+
+def _explain(table: RankTable, path: str, problem: Exception) -> RankTableError:
+    from davincirun.ranktable.validate import first_error
+
+    finding = first_error(table)
+    return (
+        as_error(path, finding) if finding else RankTableError(path, "", f"it can't be read as {table.form}: {problem}")
+    )

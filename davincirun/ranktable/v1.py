@@ -1,0 +1,87 @@
+"""Versions 1.0 and 1.2: `server_list[].device[]`, and 1.2's `super_pod_list`."""
+
+from __future__ import annotations
+
+from json.encoder import encode_basestring_ascii as quoted
+from typing import Any, Dict, Iterable, Iterator, List, Sequence, Tuple
+
+from davincirun.cluster import Cluster, Device, Server, SuperPod
+from davincirun.ranktable.columns import Entry, devices_by_list
+from davincirun.ranktable.finding import number
+
+LONGEST_SERVER_ID = 64  # HCCL's SERVERID_MAX_LENGTH
+ADDRESS_KEYS = ("host_ip", "container_ip", "pod_ip", "server_ip")
+
+
+def to_cluster(document: Dict[str, Any]) -> Cluster:
+    """The cluster a 1.0 or 1.2 document describes; ValueError, KeyError, TypeError or AttributeError when it can't be."""
+    servers: List[Entry] = document["server_list"]
+    if "server_count" in document and number(document["server_count"]) != len(servers):
+        raise ValueError("server_count")
+    devices = devices_by_list([server["device"] for server in servers], super_pods=document["version"] == "1.2")
+    return Cluster.of(_servers(servers, devices), super_pods=_super_pods(document))
+
+
+def _servers(entries: Sequence[Entry], devices: Sequence[Tuple[Device, ...]]) -> Iterator[Server]:
+    for entry, own in zip(entries, devices):
+        server_id = entry["server_id"]
+        if not isinstance(server_id, str) or not 0 < len(server_id) <= LONGEST_SERVER_ID:
+            raise ValueError("server_id")
+        yield Server(server_id, own, tuple([entry[key] for key in ADDRESS_KEYS if isinstance(entry.get(key), str)]))
+
+
+def _super_pods(document: Dict[str, Any]) -> Tuple[SuperPod, ...]:
+    """The super pods of a 1.2 document; ValueError when one names a server that isn't there."""
+    if document["version"] != "1.2" or "super_pod_list" not in document:
+        return ()
+    known = {server["server_id"] for server in document["server_list"]}
+    pods = []
+    for pod in document["super_pod_list"]:
+        members = tuple([server["server_id"] for server in pod["server_list"]])
+        if not isinstance(pod["super_pod_id"], str) or not known.issuperset(members):
+            raise ValueError("super_pod_list")
+        pods.append(SuperPod(pod["super_pod_id"], members))
+    return tuple(pods)
+
+
+def from_servers(servers: Sequence[Server], version: str = "1.0", super_pods: Sequence[SuperPod] = ()) -> bytes:
+    """The 1.0 or 1.2 table of `servers`, always the same bytes for the same values.
+
+    `device_ip` is left out where a device has none (a single server, or the inside of an A3 super pod, needs none);
+    1.2 adds `super_device_id` and, when there are any, `super_pod_list`.
+    """
+    if version not in ("1.0", "1.2"):
+        raise ValueError(f"servers can be written as 1.0 or 1.2, not as {version}")
+    text = _device_text_1_2 if version == "1.2" else _device_text
+    entries = [(server.server_id, map(text, server.devices)) for server in servers]
+    return table_text(version, entries, super_pods if version == "1.2" else ())
+
+
+def table_text(
+    version: str, servers: Sequence[Tuple[str, Iterable[str]]], super_pods: Sequence[SuperPod] = ()
+) -> bytes:
+    """A 1.0 or 1.2 table of (server id, the text of each of its devices): no dictionaries, no indentation, no waiting."""
+    list_text = ",".join(
+        [f'{{"server_id":{quoted(server_id)},"device":[{",".join(devices)}]}}' for server_id, devices in servers]
+    )
+    pods_text = f',"super_pod_list":[{",".join(map(_super_pod_text, super_pods))}]' if super_pods else ""
+    return (
+        f'{{"status":"completed","version":"{version}","server_count":"{len(servers)}",'
+        f'"server_list":[{list_text}]{pods_text}}}'
+    ).encode("ascii")
+
+
+def _device_text(device: Device) -> str:
+    address = "" if device.device_ip is None else f'"device_ip":{quoted(device.device_ip)},'
+    return f'{{"device_id":"{device.device_id}",{address}"rank_id":"{device.rank}"}}'
+
+
+def _device_text_1_2(device: Device) -> str:
+    address = "" if device.device_ip is None else f'"device_ip":{quoted(device.device_ip)},'
+    own_id = "" if device.super_device_id is None else f'"super_device_id":{quoted(device.super_device_id)},'
+    return f'{{"device_id":"{device.device_id}",{address}{own_id}"rank_id":"{device.rank}"}}'
+
+
+def _super_pod_text(pod: SuperPod) -> str:
+    servers = ",".join([f'{{"server_id":{quoted(server_id)}}}' for server_id in pod.server_ids])
+    return f'{{"super_pod_id":{quoted(pod.super_pod_id)},"server_list":[{servers}]}}'
