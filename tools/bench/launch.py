@@ -27,7 +27,7 @@ def main() -> int:
     sizes = measures.Sizes(
         megabytes=options.megabytes or (20 if quick else 200),
         idle_seconds=2 if quick else 10,
-        patience_seconds=30,
+        patience_seconds=20,
     )
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         found = [one for one in launchers.find_launchers(scratch, options.original) if wanted(one.name, options.only)]

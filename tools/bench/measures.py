@@ -111,22 +111,22 @@ def output(bench: Bench, launcher: launchers.Launcher) -> Values:
     lines = int(bench.sizes.megabytes * 1e6 / 100)
     scene = bench.scene(launcher, 8, "print", lines, "end", console="read")
     ended = scene.wait_exit(600)
-    if ended and scene.drain:
-        scene.drain.wait()
+    if ended:
+        scene.wait_read()
     read = time.monotonic_ns()
     records = scene.records()
+    launchers_cpu = scene.cpu_seconds() - sum(record.cpu for record in records) / 1e9
     files = [lost_lines(bench, launcher.rank_file(scene.folder, rank), lines) for rank in range(8)] if ended else []
     lost = lost_lines(bench, scene.console_path, lines * 8) if ended else None
     scene.close()
-    if not ended or scene.usage is None or not all(record.ended for record in records):
+    if not ended or not all(record.ended for record in records):
         return {"output, MB/s": None}
     first = min(record.started for record in records)
-    cpu_seconds = scene.usage.ru_utime + scene.usage.ru_stime - sum(record.cpu for record in records) / 1e9
     gigabytes = lines * 8 * 100 / 1e9
     return {
         "output, MB/s": gigabytes * 1e12 / (read - first),
         "workers released after, s": (max(record.ended for record in records) - first) / 1e9,
-        "launcher's CPU, s per GB": cpu_seconds / gigabytes,
+        "launcher's CPU, s per GB": launchers_cpu / gigabytes,
         "console lines broken or lost": lost,
         "file lines broken or lost": sum(files),
     }

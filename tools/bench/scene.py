@@ -47,6 +47,7 @@ class Scene:
         become_subreaper()
         self.launcher = launcher
         self.workers = workers
+        self._cpu_before = cpu_of_children()
         self.folder = tempfile.mkdtemp(prefix="bench-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
         self.console_path = os.path.join(self.folder, "console")
         self._state_path = os.path.join(self.folder, "state")
@@ -73,7 +74,6 @@ class Scene:
         self._pidfd = os.pidfd_open(self.pid)
         self.exited = 0  # time.monotonic_ns(), once it has
         self.status: int | None = None
-        self.usage: resource.struct_rusage | None = None  # of the launcher and everything it waited for
 
     def _console(self, kind: str, worker: list[str]) -> int:
         if kind == "none":
@@ -110,14 +110,25 @@ class Scene:
         return False
 
     def wait_exit(self, seconds: float) -> bool:
-        """Whether the launcher exits within that time; `exited`, `status` and `usage` are known then."""
+        """Whether the launcher exits within that time; `exited` and `status` are known then."""
         if not self.exited:
             if not select.select([self._pidfd], [], [], seconds)[0]:
                 return False
             self.exited = time.monotonic_ns()
-            _, wait_status, self.usage = os.wait4(self.pid, 0)
-            self.status = self._process.returncode = os.waitstatus_to_exitcode(wait_status)
+            self.status = self._process.wait()
         return True
+
+    def wait_read(self) -> None:
+        """Wait until the console has been read to its end."""
+        if self.drain:
+            _, status, usage = os.wait4(self.drain.pid, 0)
+            self.drain.returncode = os.waitstatus_to_exitcode(status)
+            self._cpu_before += usage.ru_utime + usage.ru_stime
+
+    def cpu_seconds(self) -> float:
+        """CPU time of the launcher, its helpers and the workers, all of which have ended."""
+        reap_all_but(set())
+        return cpu_of_children() - self._cpu_before
 
     def own_processes(self) -> list[int]:
         """The launcher and what belongs to it: no worker, no worker's child."""
@@ -141,6 +152,12 @@ class Scene:
         reap_all_but(set())
         os.close(self._pidfd)
         shutil.rmtree(self.folder)
+
+
+def cpu_of_children() -> float:
+    """Seconds, of all children waited for so far and what they waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def become_subreaper() -> None:
