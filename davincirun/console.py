@@ -69,9 +69,9 @@ class Console:
 
     def news(self, log: RankLog) -> None:
         """A rank has said something, or has ended."""
-        if log.received > log.shown and log not in self._turns:
-            if log.is_ended or self._looked_at.get(log.rank) != log.received:
-                self._turns.append(log)
+        is_worth_a_look = log.is_ended or self._looked_at.get(log.rank) != log.received
+        if log.received > log.shown and is_worth_a_look and log not in self._turns:
+            self._turns.append(log)
 
     def advance(self) -> None:
         """Show as much as the sink takes now, a chunk of each rank in turn."""
@@ -89,12 +89,11 @@ class Console:
         cut = text.rfind(b"\n") + 1
         if self._style.terminal:
             cut = max(cut, text.rfind(b"\r") + 1)
-        whole = (
-            self._sink.is_closed or len(text) == _CHUNK_BYTES or (log.shown + len(text) == log.received and log.is_ended)
-        )
         if cut:
             return text[:cut]
-        if whole or (self.ranks == 1 and b"\r" not in text):  # alone, even a prompt without a line end can be shown
+        if log.is_ended or self._sink.is_closed or len(text) == _CHUNK_BYTES:
+            return text
+        if self.ranks == 1 and b"\r" not in text:  # alone, even a prompt without a line end can be shown
             return text
         self._looked_at[log.rank] = log.received
         return b""

@@ -35,7 +35,7 @@ class Host(NamedTuple):
 
 
 def find_me(cluster: Cluster, environ: Mapping[str, str], this_host: Callable[[], Host]) -> Me:
-    """Our entry of `cluster`; `this_host` is asked only where our own addresses matter. IdentityError: can't be told."""
+    """Our entry of `cluster`, or an IdentityError; `this_host` is asked only where our own addresses matter."""
     if cluster.pods:
         return _pod(cluster.pods, environ)
     if len(cluster.servers) == 1:

@@ -9,6 +9,7 @@ said once, and the console's copy goes on. From Python 3.10 on the kernel moves 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import select
@@ -36,10 +37,8 @@ class Output:
     def open(self, rank: int, log_path: str) -> int:
         """Prepare a worker's pipe and file; the end that becomes its stdout and stderr, for the caller to close."""
         pipe_fd, worker_fd = os.pipe()
-        try:
+        with contextlib.suppress(OSError):  # the user's share of pipe memory is used up: 64 KiB work too
             fcntl.fcntl(pipe_fd, _F_SETPIPE_SZ, _PIPE_BYTES)
-        except OSError:
-            pass  # the user's share of pipe memory is used up: 64 KiB work too
         os.set_blocking(pipe_fd, False)
         log = RankLog(rank, pipe_fd, self._open_file(rank, log_path))
         self._by_pipe[pipe_fd] = self._by_rank[rank] = log

@@ -63,7 +63,7 @@ class Processes:
     def start(
         self, rank: int, argv: Sequence[str], env: Mapping[str, str], cwd: Optional[str], stdin: Optional[int], out: int
     ) -> None:
-        """Start one worker with `out` as its stdout and stderr; `stdin` None inherits ours. StartError when it can't be.
+        """Start one worker with `out` as its stdout and stderr; `stdin` None inherits ours. StartError if it can't be.
 
         Popen forks without running Python code in the child (no preexec_fn), so threads do no harm.
         """

@@ -52,11 +52,15 @@ class RankLog:
         return count > 0
 
     def read(self, size: int) -> bytes:
-        """At most `size` bytes of what has been received but not shown."""
+        """The first `size` bytes of what has been received but not shown; fewer only when there are no more."""
+        text = b""
         if self._file_fd is not None and self.shown < self._in_file:
-            return os.pread(self._file_fd, min(size, self._in_file - self.shown), self.shown)
-        start = self.shown - self._memory_start
-        return bytes(self._memory[start : start + size])
+            wanted = min(size, self._in_file - self.shown)
+            text = os.pread(self._file_fd, wanted, self.shown)
+            if len(text) < wanted:  # somebody has truncated the file: what is gone can't be shown
+                self.shown = self._in_file - len(text)
+        start = self.shown + len(text) - self._memory_start
+        return text + bytes(self._memory[start : start + size - len(text)]) if self._memory else text
 
     def show(self, count: int) -> None:
         """The console has been given `count` more bytes."""
