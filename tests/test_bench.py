@@ -58,7 +58,8 @@ def test_a_line_cut_by_another_is_seen(worker: list[str], tmp_path) -> None:
 
 def test_every_launcher_of_this_machine_can_be_measured() -> None:
     words = ["--quick", "--only", "davincirun", "--only", "floor", "--measure", "start", "--measure", "term"]
-    table = subprocess.check_output([sys.executable, os.path.join(BENCH, "launch.py"), *words], stderr=subprocess.DEVNULL)
+    command = [sys.executable, os.path.join(BENCH, "launch.py"), *words]
+    table = subprocess.check_output(command, stderr=subprocess.DEVNULL)
     rows = table.decode().splitlines()
     assert rows[1].split() == ["davincirun", "floor"]
     assert [row.split()[-2] for row in rows if row.startswith("left after TERM")] == ["0"]
