@@ -6,17 +6,18 @@ state is shown, with the rank's prefix. A line longer than a chunk is passed on 
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional
+from typing import List, Optional
 
 from davincirun.ranklog import RankLog
 from davincirun.sink import Sink
+from davincirun.values import Value
 
 _CHUNK_BYTES = 1 << 18
 _COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)  # no red: that is for failures
 _ERASE_REST = b"\x1b[K"  # of the line, which a longer state of a progress bar may have left
 
 
-class Style(NamedTuple):
+class Style(Value):
     """How lines look."""
 
     prefix: bool = False  # "[rank 3] " before each line

@@ -10,20 +10,21 @@ import os
 import select
 import signal
 import time
-from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from davincirun import lifecycle
 from davincirun.lifecycle import DONE, KILLING, RUNNING, STOPPING, Launch
 from davincirun.output import Output
 from davincirun.processes import Processes, StartError
 from davincirun.sink import Sink
+from davincirun.values import Value
 from davincirun.wakeup import Wakeup
 
 CONSOLE_PATIENCE_SECONDS = 600.0  # for a paused reader after the job's own end; a signal cuts it short
 STUCK_SECONDS = 1.0  # a console that has taken nothing for so long gets no more time after a signal
 
 
-class WorkerCommand(NamedTuple):
+class WorkerCommand(Value):
     """All that starting one worker takes."""
 
     rank: int

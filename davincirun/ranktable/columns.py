@@ -8,55 +8,55 @@ from __future__ import annotations
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from davincirun.cluster import Device
 from davincirun.ranktable.finding import number
 
 Entry = Dict[str, Any]
+Addresses = Sequence[Optional[str]]
+
+_EACH_ADDRESS_UP_TO = 16384  # devices; beyond, telling 131,072 addresses apart takes as long as all the rest
 _new_device = partial(tuple.__new__, Device)  # Device(…) without its Python frame
+_ids_and_addresses = itemgetter("device_id", "device_ip")
 _rank_id_of = itemgetter("rank_id")
-_device_id_of = itemgetter("device_id")
 
 
 def devices_by_list(
-    lists: Iterable[List[Entry]], ranks_given: bool = True, super_pods: bool = False
+    lists: Sequence[List[Entry]], converted: bool = False, super_pods: bool = False
 ) -> List[Tuple[Device, ...]]:
-    """The devices of each list; their ranks are the entries' `rank_id`, else numbered through all lists.
+    """The devices of each list, ranked by `rank_id`; when `converted`, by position, and ids may be JSON numbers.
 
     ValueError, KeyError or TypeError for an empty list, an id that is no number, a device that a list has twice,
-    an address that is no string or there twice.
+    an address that is none or there twice (in big tables: a list of addresses that is there twice).
     """
     result: List[Tuple[Device, ...]] = []
-    device_ids: Dict[Tuple[str, ...], List[int]] = {}  # most lists have the same ones: read them once
-    addresses: List[Optional[str]] = []
+    device_ids: Dict[Tuple[Any, ...], List[int]] = {}  # most lists have the same ones: read them once
+    unique = _Unique(sum(map(len, lists)))
+    start = 0
     for entries in lists:
-        texts = tuple(map(_device_id_of, entries))
-        if texts not in device_ids:
-            device_ids[texts] = _distinct_numbers(texts)
-        start = len(addresses)
-        own_addresses = texts_of("device_ip", entries)
-        addresses += own_addresses
-        ranks = numbers(list(map(_rank_id_of, entries))) if ranks_given else range(start, len(addresses))
-        own_ids = texts_of("super_device_id", entries) if super_pods else repeat(None)
-        result.append(tuple(map(_new_device, zip(ranks, device_ids[texts], own_addresses, own_ids))))
-    _check_unique(addresses)
+        id_texts, addresses = ids_and_addresses(entries)
+        if id_texts not in device_ids:
+            device_ids[id_texts] = _distinct_numbers(id_texts, converted)
+        unique.check(addresses)
+        ranks = range(start, start + len(entries)) if converted else numbers(tuple(map(_rank_id_of, entries)))
+        own_ids = _super_device_ids(entries) if super_pods else repeat(None)
+        result.append(tuple(map(_new_device, zip(ranks, device_ids[id_texts], addresses, own_ids))))
+        start += len(entries)
     return result
 
 
-def texts_of(key: str, entries: Iterable[Entry]) -> List[Optional[str]]:
-    """The strings under `key`, None where there is none; ValueError for anything else."""
-    values = [entry.get(key) for entry in entries]
+def ids_and_addresses(entries: List[Entry]) -> Tuple[Tuple[Any, ...], Tuple[Any, ...]]:
+    """`device_id` and `device_ip` of all entries, None for an address that isn't there; ValueError without entries."""
     try:
-        "".join(values)  # type: ignore[arg-type]  # the quickest way to see that all are strings
-    except TypeError:
-        if not set(map(type, values)) <= {str, type(None)}:
-            raise ValueError(f"{key} is no string") from None
-    return values
+        device_ids, addresses = zip(*map(_ids_and_addresses, entries))
+    except KeyError:
+        device_ids, addresses = zip(*[(entry["device_id"], entry.get("device_ip")) for entry in entries])
+    return device_ids, addresses
 
 
 def numbers(texts: Sequence[str]) -> List[int]:
-    """The numbers `texts` hold, read as HCCL reads them; ValueError when one holds none, TypeError when it is no string."""
+    """The numbers `texts` hold, read as HCCL does; ValueError when one holds none, TypeError when it is no string."""
     joined = "".join(texts)
     if joined.isdigit() and joined.isascii():
         return list(map(int, texts))
@@ -66,15 +66,44 @@ def numbers(texts: Sequence[str]) -> List[int]:
     return found  # type: ignore[return-value]
 
 
-def _distinct_numbers(texts: Sequence[Any]) -> List[int]:
-    found = numbers([str(text) if type(text) is int else text for text in texts])
-    if not found or len(set(found)) != len(found):
-        raise ValueError("no device, or one that is there twice")
+class _Unique:
+    """Refuses an address that was there before; in a big table only a whole list of them, as a cloned file gives."""
+
+    def __init__(self, total: int) -> None:
+        self._each = total <= _EACH_ADDRESS_UP_TO
+        self._seen: Set[str] = set()
+
+    def check(self, addresses: Addresses) -> None:
+        """ValueError for one that is no address or was there before; TypeError when it isn't even a string."""
+        given: Any = addresses if all(addresses) else list(filter(None, addresses))  # "" and None are no addresses
+        joined = ",".join(given)
+        if "-" in joined or " " in joined:  # an IPv6 zone may have a dash
+            _check_each(given)
+        elif not given:
+            return
+        before = len(self._seen)
+        self._seen.update(given if self._each else (joined,))
+        if len(self._seen) != before + (len(given) if self._each else 1):
+            raise ValueError("device_ip is not unique")
+
+
+def _check_each(addresses: Iterable[str]) -> None:
+    from davincirun.ranktable.rules.addresses import family
+
+    if None in [family(one) for address in addresses for one in address.split(",")]:
+        raise ValueError("device_ip is no address")
+
+
+def _distinct_numbers(texts: Sequence[Any], numbers_pass: bool) -> List[int]:
+    found = numbers([str(text) if numbers_pass and type(text) is int else text for text in texts])
+    if len(set(found)) != len(found):
+        raise ValueError("a device is there twice")
     return found
 
 
-def _check_unique(addresses: Sequence[Optional[str]]) -> None:
-    if len(set(addresses)) != len(addresses):
-        given = list(filter(None, addresses))  # "" is no address
-        if len(set(given)) != len(given):
-            raise ValueError("device_ip is not unique")
+def _super_device_ids(entries: Iterable[Entry]) -> List[Optional[str]]:
+    values = [entry.get("super_device_id") for entry in entries]
+    given = [value for value in values if value is not None]
+    if len(set(numbers(given))) != len(given):
+        raise ValueError("super_device_id is not unique")
+    return values
