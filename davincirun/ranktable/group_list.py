@@ -92,7 +92,7 @@ def _devices_text(entries: List[Dict[str, Any]], start: int) -> str:
     rows = zip(device_ids, addresses, range(start, start + len(entries)))
     if None in addresses or set(map(type, device_ids)) != {str}:
         return ",".join([_device_text(*row) for row in rows])
-    values = ",".join(device_ids + addresses)
+    values = ",".join([*device_ids, *addresses])
     if quoted(values) == f'"{values}"':  # nothing to escape, as ever
         return ",".join([f'{{"device_id":"{i}","device_ip":"{a}","rank_id":"{r}"}}' for i, a, r in rows])
     return ",".join([f'{{"device_id":{quoted(i)},"device_ip":{quoted(a)},"rank_id":"{r}"}}' for i, a, r in rows])
