@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import repeat
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from operator import itemgetter
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from davincirun.cluster import Device
 from davincirun.ranktable.finding import number
@@ -28,26 +29,27 @@ def devices_by_list(
     """
     result: List[Tuple[Device, ...]] = []
     device_ids: Dict[Tuple[Any, ...], List[int]] = {}  # most lists have the same ones: read them once
-    seen = _Addresses(each=sum(map(len, lists)) <= _EACH_ADDRESS_UP_TO)
+    keys = ("device_id", "device_ip") if converted else ("device_id", "device_ip", "rank_id")
+    refuse_doubles = _doubles_refuser(each=sum(map(len, lists)) <= _EACH_ADDRESS_UP_TO)
     start = 0
     for entries in lists:
-        id_texts, addresses = ids_and_addresses(entries)
+        id_texts, addresses, *rank_texts = columns_of(entries, keys)
         if id_texts not in device_ids:
             device_ids[id_texts] = _distinct_numbers(id_texts, converted)
-        seen.add(addresses)
-        ranks = range(start, start + len(entries)) if converted else numbers([entry["rank_id"] for entry in entries])
+        refuse_doubles(addresses)
+        ranks = numbers(rank_texts[0]) if rank_texts else range(start, start + len(entries))
         own_ids = _super_device_ids(entries) if super_pods else repeat(None)
         result.append(tuple(map(_new_device, zip(ranks, device_ids[id_texts], addresses, own_ids))))
         start += len(entries)
     return result
 
 
-def ids_and_addresses(entries: List[Entry]) -> Tuple[Tuple[Any, ...], List[Any]]:
-    """`device_id` and `device_ip` of all entries, None for an address that isn't there."""
+def columns_of(entries: List[Entry], keys: Tuple[str, ...]) -> Iterable[Tuple[Any, ...]]:
+    """The values under each of `keys`, None for a `device_ip` that isn't there; KeyError for others."""
     try:
-        return tuple([entry["device_id"] for entry in entries]), [entry["device_ip"] for entry in entries]
+        return zip(*map(itemgetter(*keys), entries))
     except KeyError:
-        return tuple([entry["device_id"] for entry in entries]), [entry.get("device_ip") for entry in entries]
+        return zip(*[itemgetter(*keys)({"device_ip": None, **entry}) for entry in entries])
 
 
 def numbers(texts: Sequence[str]) -> List[int]:
@@ -61,30 +63,31 @@ def numbers(texts: Sequence[str]) -> List[int]:
     return found  # type: ignore[return-value]
 
 
-class _Addresses:
-    """The addresses met so far: each of them, or in a big table only each whole list, as a cloned file repeats it."""
+def _doubles_refuser(each: bool) -> Callable[[Tuple[Any, ...]], None]:
+    """A function that raises ValueError for an address that is none or that it has met, TypeError for no string.
 
-    def __init__(self, each: bool) -> None:
-        self._each = each
-        self._seen: Set[str] = set()
+    It remembers `each` address, or, in a big table, only each whole list, as a cloned file repeats it.
+    """
+    seen: Set[str] = set()
 
-    def add(self, addresses: List[Optional[str]]) -> None:
-        """ValueError for one that is no address or was there before; TypeError when it isn't even a string."""
-        given: Any = list(filter(None, addresses)) if self._each or None in addresses else addresses
+    def refuse(addresses: Tuple[Any, ...]) -> None:
+        given = addresses if all(addresses) else tuple(filter(None, addresses))  # None and "" are no addresses
         joined = ",".join(given)
         if "-" in joined or " " in joined:  # an IPv6 zone may have a dash
             _check_each(given)
-        new = given if self._each else [joined] if joined.strip(",") else []
-        before = len(self._seen)
-        self._seen.update(new)
-        if len(self._seen) != before + len(new):
+        new = given if each else (joined,) if given else ()
+        before = len(seen)
+        seen.update(new)
+        if len(seen) != before + len(new):
             raise ValueError("device_ip is not unique")
+
+    return refuse
 
 
 def _check_each(addresses: Iterable[str]) -> None:
     from davincirun.ranktable.rules.addresses import family
 
-    if None in [family(one) for address in addresses if address for one in address.split(",")]:
+    if None in [family(one) for address in addresses for one in address.split(",")]:
         raise ValueError("device_ip is no address")
 
 
