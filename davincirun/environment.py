@@ -1,22 +1,24 @@
 """The variables a worker sees: one row each, with who reads it, its value and when it gives way to the user's.
 
-`ROWS` is the table to read. A worker's environment is the launcher's own plus `worker_changes`, nothing else.
-What ModelArts' diagnosis and run modes add is in `environment_modes`; credentials are told in `environment_secrets`.
+The tables are OVERWRITTEN, UNLESS_SET, UNLESS_FILLED and REMOVED. A worker's environment is the launcher's own
+with `worker_changes` applied, nothing else. What ModelArts' diagnosis and run modes add is in `environment_modes`.
+FORCE_COLOR and its like are left alone: a rank's file holds what the rank prints, and shall hold no escape codes.
 """
 
 from __future__ import annotations
 
 import re
 from posixpath import join
-from typing import Callable, Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, Mapping, Optional, Tuple
 
 from davincirun.environment_modes import mode_variables
 from davincirun.modelarts import channel_changes, wants_device_logs_on_stdout
+from davincirun.values import Value
 
 PHYSICAL_DEVICE_ID_DRIVER = "20.1.0"  # the one driver whose runtime counts DEVICE_ID over the whole machine
 
 
-class Identity(NamedTuple):
+class Identity(Value):
     """Who one worker is."""
 
     rank: int  # global, from 0
@@ -30,7 +32,7 @@ class Identity(NamedTuple):
     server_id: str  # the table's name for this machine
 
 
-class Job(NamedTuple):
+class Job(Value):
     """What all workers of this launch share."""
 
     job_id: str
@@ -63,7 +65,7 @@ def _process_log_path(identity: Identity, job: Job) -> str:
     return join(job.directory, "ascend", "process_log", f"rank_{identity.rank}")
 
 
-class Row(NamedTuple):
+class Row(Value):
     """One variable: `value` gives its text, or None where it must not be seen at all."""
 
     name: str
@@ -112,7 +114,7 @@ UNLESS_FILLED = (
 # Inherited from another launcher, and believed before what we set.
 REMOVED: Mapping[str, str] = {
     "MS_ROLE": "MindSpore then joins a dynamic cluster instead of using RANK_ID and the table",
-    "MS_SCHED_HOST": "the same, from MindSpore 2.3 on",
+    "MS_SCHED_HOST": "the same, in newer MindSpore",
     "MS_NODE_ID": "MindSpore's name for one process of a dynamic cluster",
     "OMPI_COMM_WORLD_RANK": "MindSpore puts it in place of RANK_ID",
     "OMPI_COMM_WORLD_SIZE": "MindSpore puts it in place of RANK_SIZE",
@@ -148,8 +150,7 @@ def worker_changes(identity: Identity, job: Job, base: Mapping[str, str]) -> Dic
     changes.update((row.name, _text(row.value(identity, job))) for row in OVERWRITTEN)
     changes.update(_defaults(identity, job, base))
     changes.update(_table_path_changes(job, base))
-    if not base.get("ASCEND_RT_VISIBLE_DEVICES", "").strip():
-        changes["ASCEND_RT_VISIBLE_DEVICES"] = None  # set but empty, the runtime finds no device (EE2002)
+    changes["ASCEND_RT_VISIBLE_DEVICES"] = _visible_devices(base.get("ASCEND_RT_VISIBLE_DEVICES", ""))
     if wants_device_logs_on_stdout(base):
         changes["SLOG_PRINT_TO_STDOUT"] = "1"
     changes.update(channel_changes(base))
@@ -191,6 +192,14 @@ def _table_path_changes(job: Job, base: Mapping[str, str]) -> Dict[str, Optional
     if "MINDSPORE_HCCL_CONFIG_PATH" in base:
         return {"MINDSPORE_HCCL_CONFIG_PATH": job.rank_table_path or None}
     return {}
+
+
+def _visible_devices(users: str) -> Optional[str]:
+    """The user's choice as CANN's runtime reads it: it refuses "" and falling ids, and a blank ends its reading."""
+    ids = [part.strip() for part in users.split(",")]
+    if all(re.fullmatch("[0-9]+", part) for part in ids):
+        return ",".join(map(str, sorted({int(part) for part in ids})))
+    return users if users.strip() else None
 
 
 def _text(value: Optional[object]) -> Optional[str]:
