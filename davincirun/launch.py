@@ -6,7 +6,7 @@ import os
 import select
 import time
 from posixpath import join
-from typing import Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Mapping, Optional, Sequence, Tuple, Union
 
 from davincirun import files, modelarts, preparation, report
 from davincirun.console import Console, Style
@@ -23,6 +23,7 @@ from davincirun.processes import Processes
 from davincirun.sink import Sink
 from davincirun.supervise import Supervisor, WorkerCommand
 from davincirun.tables import GROUP_LIST_NAME, Found, Places, find_table
+from davincirun.values import Value
 from davincirun.wakeup import Wakeup
 
 _VERSION_INFO = "/usr/local/Ascend/driver/version.info"
@@ -60,7 +61,7 @@ def launch(options: Options, environ: Mapping[str, str], lifeline_fd: int) -> in
         return _carry_out(plan, environ, wakeup, lifeline_fd, (out, err), style, messages)
 
 
-class _Names(NamedTuple):
+class _Names(Value):
     """What the launch and its files are called."""
 
     job_id: str
@@ -204,10 +205,10 @@ def _carry_out(
     started = time.monotonic()
     out, _ = sinks
     subreaper = become_subreaper()
-    with select.epoll() as poll:
+    with select.epoll() as poll, select.epoll() as flow:
         console = Console(out, style)
         processes = Processes(poll, f"DAVINCIRUN_RUN_ID={plan.run_id}".encode(), subreaper)
-        output = Output(poll, console, messages.warning)
+        output = Output(flow, console, messages.warning)
 
         def on_event(launch: Launch, event: Event) -> None:
             if isinstance(event, (WorkerExited, StartFailed)) and launch.cause is event:
@@ -220,6 +221,7 @@ def _carry_out(
         supervisor = Supervisor(
             commands,
             poll,
+            flow,
             processes,
             output,
             [*dict.fromkeys(sinks)],

@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Tuple
 
 from davincirun.cluster import Server
 from davincirun.errors import PlatformError
 from davincirun.modelarts import LogUpload, Operator, RoutePlan, completed_topology, planned_server
+from davincirun.values import Value
 
 if TYPE_CHECKING:
     import socket
@@ -34,14 +35,14 @@ _MAIN_OF = (
 )
 
 
-class Uploader(NamedTuple):
+class Uploader(Value):
     """A running log upload; `channel` becomes readable when the process `pid` has ended."""
 
     pid: int
     channel: socket.socket
 
 
-class Route(NamedTuple):
+class Route(Value):
     """What route planning decided for this node."""
 
     server: Server  # this node's devices in their new order

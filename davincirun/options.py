@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Mapping, Optional, Sequence, Tuple
+
+from davincirun.values import Value
 
 
-class Options(NamedTuple):
+class Options(Value):
     """What the user asked for."""
 
     command: Tuple[str, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from posixpath import join
-from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, Tuple
 
 from davincirun import files, ranktable
 from davincirun.cluster import Cluster, Device, Server, SuperPod
@@ -17,6 +17,7 @@ from davincirun.options import Options
 from davincirun.pausing import Pause
 from davincirun.plan import TableFile
 from davincirun.report import duration
+from davincirun.values import Value
 
 if TYPE_CHECKING:
     from davincirun.devices import Detected
@@ -28,21 +29,21 @@ _MANY = 1 << 16  # more devices than any machine has: where we can't know how ma
 _PROGRESS_SECONDS = (1, 10, 60, 300)  # when a wait says that it goes on; then every five minutes
 
 
-class Source(NamedTuple):
+class Source(Value):
     """A rank table file that the user or the platform names."""
 
     path: str
     origin: str  # what names it
 
 
-class Places(NamedTuple):
+class Places(Value):
     """Where a table of ours may be written."""
 
     shared: str  # the platform's folder for converted tables, or the job's own
     own: str  # a path that is this launch's alone
 
 
-class Found(NamedTuple):
+class Found(Value):
     """The table, who we are in it, and what the user should know about it."""
 
     file: TableFile

@@ -6,9 +6,10 @@ import gc
 import json
 import re
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, NamedTuple, Optional, Union
+from typing import Any, Dict, Iterator, Optional, Union
 
 from davincirun.ranktable.finding import Finding, as_error, error, kind, shown
+from davincirun.values import Value
 
 GROUP_LIST = "group_list"
 VERSIONS = ("1.0", "1.1", "1.2", "2.0")
@@ -21,13 +22,13 @@ _CUT_OFF = re.compile(
 )
 
 
-class NotYet(NamedTuple):
+class NotYet(Value):
     """The file isn't usable yet, and may become so."""
 
     reason: str
 
 
-class RankTable(NamedTuple):
+class RankTable(Value):
     """A completed rank table, as read."""
 
     form: str  # "group_list" | "1.0" | "1.1" | "1.2" | "2.0"
