@@ -71,8 +71,8 @@ class Cluster(Value):
         cluster = cls(tuple(servers), tuple(pods), tuple(super_pods), names_servers)
         if not cluster.servers:
             raise ValueError("a cluster needs at least one server")
-        ranks = sorted(map(_rank_of, chain.from_iterable(map(_devices_of, cluster.servers))))
-        if ranks != list(range(len(ranks))):
+        ranks = list(map(_rank_of, chain.from_iterable(map(_devices_of, cluster.servers))))
+        if ranks != list(range(len(ranks))) and sorted(ranks) != list(range(len(ranks))):
             raise ValueError(f"ranks must be 0..{len(ranks) - 1}, each once")
         if len({server.server_id for server in cluster.servers}) != len(cluster.servers):
             raise ValueError("server ids must be unique")

@@ -212,10 +212,10 @@ def _carry_out(
     started = time.monotonic()
     out, _ = sinks
     subreaper = become_subreaper()
-    with select.epoll() as poll:
+    with select.epoll() as poll, select.epoll() as flow:
         console = Console(out, style)
         processes = Processes(poll, f"DAVINCIRUN_RUN_ID={plan.run_id}".encode(), subreaper)
-        output = Output(poll, console, messages.warning)
+        output = Output(flow, console, messages.warning)
 
         def on_event(launch: Launch, event: Event) -> None:
             if isinstance(event, (WorkerExited, StartFailed)) and launch.cause is event:
@@ -231,6 +231,7 @@ def _carry_out(
         supervisor = Supervisor(
             commands,
             poll,
+            flow,
             processes,
             output,
             [*dict.fromkeys(sinks)],

@@ -53,16 +53,19 @@ class RankLog:
             count = self._copied()
         return count > 0
 
-    def read(self, size: int) -> bytes:
-        """The first `size` bytes of what has been received but not shown; fewer only when there are no more."""
-        text = b""
+    def read_into(self, buffer: bytearray) -> int:
+        """Fill `buffer` with the first of what was received but not shown; how many bytes: all, if they fit."""
+        count = 0
         if self._file_fd is not None and self.shown < self._in_file:
-            wanted = min(size, self._in_file - self.shown)
-            text = os.pread(self._file_fd, wanted, self.shown)
-            if len(text) < wanted:  # somebody has truncated the file: what is gone can't be shown
-                self.shown = self._in_file - len(text)
-        start = self.shown + len(text) - self._memory_start
-        return text + bytes(self._memory[start : start + size - len(text)]) if self._memory else text
+            wanted = min(len(buffer), self._in_file - self.shown)
+            with memoryview(buffer) as view:
+                count = os.preadv(self._file_fd, [view[:wanted]], self.shown)
+            if count < wanted:  # somebody has truncated the file: what is gone can't be shown
+                self.shown = self._in_file - count
+        start = self.shown + count - self._memory_start
+        held = self._memory[start : start + len(buffer) - count] if self._memory else b""
+        buffer[count : count + len(held)] = held
+        return count + len(held)
 
     def show(self, count: int) -> None:
         """The console has been given `count` more bytes."""

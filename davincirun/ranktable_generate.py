@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import socket
 import sys
@@ -10,13 +11,15 @@ from typing import List, Optional, Sequence
 
 from davincirun.cluster import Cluster, Device, Server, SuperPod
 from davincirun.errors import UsageError
-from davincirun.ranktable import RankTable, from_servers, parse, to_cluster
+from davincirun.ranktable import RankTable, from_servers
 from davincirun.ranktable.convert import convert
+from davincirun.ranktable.finding import ERROR, as_error
 from davincirun.ranktable.inventory import id_list, of_hosts, read_inventory
 from davincirun.ranktable.validate import examine
 from davincirun.ranktable.writing import dumps
 from davincirun.ranktable_files import read_input, write_output
 
+_NAME = "the generated table"
 _PRETTY_UP_TO = 1024  # devices; beyond that a table isn't for reading
 
 
@@ -31,20 +34,15 @@ def generate_table(options: argparse.Namespace) -> int:
 
 
 def table_text(cluster: Cluster, form: Optional[str] = None) -> bytes:
-    """The table of `cluster`, checked: RankTableError for what can't be launched, warnings on standard error."""
+    """The table of `cluster`, checked: RankTableError for what can't work, warnings go to standard error."""
     form = form or ("1.2" if cluster.super_pods else "1.0")
-    name = "the generated table"
     version = "1.2" if form == "1.2" else "1.0"
     text = from_servers(cluster.servers, version, cluster.super_pods)
-    table = parse(text, name)
-    if not isinstance(table, RankTable):
-        raise UsageError(f"{name} is not complete: {table.reason}")
-    to_cluster(table, name)
-    for finding in examine(text, name).findings:
-        print(f"davincictl: {finding.severity}: {finding.where}: {finding.text}", file=sys.stderr)
-    if form != version:
-        return convert(table, name, form).text
-    return dumps(table.document) if cluster.world_size <= _PRETTY_UP_TO else text
+    _check(text)
+    if form == version and cluster.world_size > _PRETTY_UP_TO:
+        return text
+    table = RankTable(version, json.loads(text), text)
+    return dumps(table.document) if form == version else convert(table, _NAME, form).text
 
 
 def own_server_id() -> str:
@@ -100,3 +98,11 @@ def _refuse_unknown(wanted: Sequence[int], known: List[int]) -> None:
     unknown = [device_id for device_id in wanted if device_id not in known]
     if unknown:
         raise UsageError(f"--devices: this server has no device {unknown[0]}; it has {', '.join(map(str, known))}")
+
+
+def _check(text: bytes) -> None:
+    """Addresses may be missing: inside an A3 super pod none is needed, and they can be added by hand."""
+    for finding in examine(text, _NAME).findings:
+        if finding.severity == ERROR and finding.code != "no-device-ip":
+            raise as_error(_NAME, finding)
+        print(f"davincictl: warning: {finding.where}: {finding.text}", file=sys.stderr)

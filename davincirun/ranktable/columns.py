@@ -8,18 +8,15 @@ from __future__ import annotations
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from davincirun.cluster import Device
 from davincirun.ranktable.finding import number
 
 Entry = Dict[str, Any]
-Addresses = Sequence[Optional[str]]
 
 _EACH_ADDRESS_UP_TO = 16384  # devices; beyond, telling 131,072 addresses apart takes as long as all the rest
 _new_device = partial(tuple.__new__, Device)  # Device(…) without its Python frame
-_ids_and_addresses = itemgetter("device_id", "device_ip")
-_rank_id_of = itemgetter("rank_id")
 
 
 def devices_by_list(
@@ -32,27 +29,27 @@ def devices_by_list(
     """
     result: List[Tuple[Device, ...]] = []
     device_ids: Dict[Tuple[Any, ...], List[int]] = {}  # most lists have the same ones: read them once
-    unique = _Unique(sum(map(len, lists)))
+    keys = ("device_id", "device_ip") if converted else ("device_id", "device_ip", "rank_id")
+    refuse_doubles = _doubles_refuser(each=sum(map(len, lists)) <= _EACH_ADDRESS_UP_TO)
     start = 0
     for entries in lists:
-        id_texts, addresses = ids_and_addresses(entries)
+        id_texts, addresses, *rank_texts = columns_of(entries, keys)
         if id_texts not in device_ids:
             device_ids[id_texts] = _distinct_numbers(id_texts, converted)
-        unique.check(addresses)
-        ranks = range(start, start + len(entries)) if converted else numbers(tuple(map(_rank_id_of, entries)))
+        refuse_doubles(addresses)
+        ranks = numbers(rank_texts[0]) if rank_texts else range(start, start + len(entries))
         own_ids = _super_device_ids(entries) if super_pods else repeat(None)
         result.append(tuple(map(_new_device, zip(ranks, device_ids[id_texts], addresses, own_ids))))
         start += len(entries)
     return result
 
 
-def ids_and_addresses(entries: List[Entry]) -> Tuple[Tuple[Any, ...], Tuple[Any, ...]]:
-    """`device_id` and `device_ip` of all entries, None for an address that isn't there; ValueError without entries."""
+def columns_of(entries: List[Entry], keys: Tuple[str, ...]) -> Iterable[Tuple[Any, ...]]:
+    """The values under each of `keys`, None for a `device_ip` that isn't there; KeyError for others."""
     try:
-        device_ids, addresses = zip(*map(_ids_and_addresses, entries))
+        return zip(*map(itemgetter(*keys), entries))
     except KeyError:
-        device_ids, addresses = zip(*[(entry["device_id"], entry.get("device_ip")) for entry in entries])
-    return device_ids, addresses
+        return zip(*[itemgetter(*keys)({"device_ip": None, **entry}) for entry in entries])
 
 
 def numbers(texts: Sequence[str]) -> List[int]:
@@ -66,25 +63,25 @@ def numbers(texts: Sequence[str]) -> List[int]:
     return found  # type: ignore[return-value]
 
 
-class _Unique:
-    """Refuses an address that was there before; in a big table only a whole list of them, as a cloned file gives."""
+def _doubles_refuser(each: bool) -> Callable[[Tuple[Any, ...]], None]:
+    """A function that raises ValueError for an address that is none or that it has met, TypeError for no string.
 
-    def __init__(self, total: int) -> None:
-        self._each = total <= _EACH_ADDRESS_UP_TO
-        self._seen: Set[str] = set()
+    It remembers `each` address, or, in a big table, only each whole list, as a cloned file repeats it.
+    """
+    seen: Set[str] = set()
 
-    def check(self, addresses: Addresses) -> None:
-        """ValueError for one that is no address or was there before; TypeError when it isn't even a string."""
-        given: Any = addresses if all(addresses) else list(filter(None, addresses))  # "" and None are no addresses
+    def refuse(addresses: Tuple[Any, ...]) -> None:
+        given = addresses if all(addresses) else tuple(filter(None, addresses))  # None and "" are no addresses
         joined = ",".join(given)
         if "-" in joined or " " in joined:  # an IPv6 zone may have a dash
             _check_each(given)
-        elif not given:
-            return
-        before = len(self._seen)
-        self._seen.update(given if self._each else (joined,))
-        if len(self._seen) != before + (len(given) if self._each else 1):
+        new = given if each else (joined,) if given else ()
+        before = len(seen)
+        seen.update(new)
+        if len(seen) != before + len(new):
             raise ValueError("device_ip is not unique")
+
+    return refuse
 
 
 def _check_each(addresses: Iterable[str]) -> None:
@@ -96,8 +93,8 @@ def _check_each(addresses: Iterable[str]) -> None:
 
 def _distinct_numbers(texts: Sequence[Any], numbers_pass: bool) -> List[int]:
     found = numbers([str(text) if numbers_pass and type(text) is int else text for text in texts])
-    if len(set(found)) != len(found):
-        raise ValueError("a device is there twice")
+    if not found or len(set(found)) != len(found):
+        raise ValueError("no device, or one that is there twice")
     return found
 
 

@@ -11,7 +11,7 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from davincirun.cluster import Cluster, Device, Pod, Server
-from davincirun.ranktable.columns import devices_by_list, ids_and_addresses
+from davincirun.ranktable.columns import columns_of, devices_by_list
 from davincirun.ranktable.v1 import LONGEST_SERVER_ID, table_text
 
 Instance = Dict[str, Any]
@@ -88,11 +88,11 @@ def as_text(value: Any) -> str:
 
 def _devices_text(entries: List[Dict[str, Any]], start: int) -> str:
     """What stands between the brackets of `device` for these entries."""
-    device_ids, addresses = ids_and_addresses(entries)
+    device_ids, addresses = columns_of(entries, ("device_id", "device_ip"))
     rows = zip(device_ids, addresses, range(start, start + len(entries)))
     if None in addresses or set(map(type, device_ids)) != {str}:
         return ",".join([_device_text(*row) for row in rows])
-    values = ",".join(device_ids + addresses)
+    values = ",".join([*device_ids, *addresses])
     if quoted(values) == f'"{values}"':  # nothing to escape, as ever
         return ",".join([f'{{"device_id":"{i}","device_ip":"{a}","rank_id":"{r}"}}' for i, a, r in rows])
     return ",".join([f'{{"device_id":{quoted(i)},"device_ip":{quoted(a)},"rank_id":"{r}"}}' for i, a, r in rows])

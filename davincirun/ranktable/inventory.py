@@ -15,7 +15,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 from davincirun.cluster import Cluster, Device, Server, SuperPod
 from davincirun.errors import UsageError
 
-_DEVICE = re.compile(r"(?P<ids>[0-9]+(?:-[0-9]+)?)(?:=(?P<address>[^@]+))?(?:@(?P<own_id>[0-9]+))?\Z")
+_DEVICE = re.compile(r"([0-9]+)(-[0-9]+)?(?:=([^@]+))?(?:@([0-9]+))?\Z")
 
 
 class _Row(NamedTuple):
@@ -72,10 +72,12 @@ def _rows(word: str, place: str) -> List[_Row]:
     match = _DEVICE.match(word)
     if not match:
         raise UsageError(f"{place}: {word!r} is no device: write DEVICE, DEVICE=ADDRESS or DEVICE=ADDRESS@SDID")
-    ids = id_list(match.group("ids"))
-    if len(ids) > 1 and (match.group("address") or match.group("own_id")):
+    first, last, address, own_id = match.groups()
+    if last is None:
+        return [_Row(int(first), address, own_id)]
+    if address or own_id:
         raise UsageError(f"{place}: {word!r} gives several devices one address: list them one by one")
-    return [_Row(device_id, match.group("address"), match.group("own_id")) for device_id in ids]
+    return [_Row(device_id, None, None) for device_id in id_list(first + last)]
 
 
 def _cluster(rows: Sequence[Tuple[str, Sequence[_Row]]], pods: Dict[str, List[str]]) -> Cluster:
