@@ -219,7 +219,7 @@ def _carry_out(
 
         def on_event(launch: Launch, event: Event) -> None:
             if isinstance(event, (WorkerExited, StartFailed)) and launch.cause is event:
-                messages.error(_first_word(event, plan))
+                messages.error(_first_word(event, plan, nodes.host))
             elif isinstance(event, NodeFailed) and launch.cause is event:
                 messages.error(f"{report.failed_node(event)}; stopping the workers here")
             nodes.report(launch)
@@ -274,11 +274,11 @@ def _label(environ: Mapping[str, str]) -> str:
     return "[ModelArts Service Log]" if modelarts.is_modelarts(environ) else "[davincirun] "
 
 
-def _first_word(cause: Union[WorkerExited, StartFailed], plan: LaunchPlan) -> str:
+def _first_word(cause: Union[WorkerExited, StartFailed], plan: LaunchPlan, host: str) -> str:
     if isinstance(cause, StartFailed):
         return f"rank {cause.rank}: {cause.problem}"
     if plan.node_count > 1:
-        place = (plan.node_rank, os.uname().nodename, cause.exit.status)
+        place = (plan.node_rank, host, cause.exit.status)
         return f"{report.failed_node(NodeFailed(*place, cause.rank, cause.exit, cause.seconds))}; stopping the others"
     return f"rank {cause.rank}: {cause.exit} after {report.duration(cause.seconds)}; stopping the others"
 

@@ -51,6 +51,11 @@ class Nodes:
         return None if self.context is None else self.context.job_id
 
     @property
+    def host(self) -> str:
+        """What messages call this machine: the platform's name of it, else its own."""
+        return (None if self.context is None else self.context.host) or os.uname().nodename
+
+    @property
     def are_several(self) -> bool:
         """Whether there are others to meet, for want of a table. UsageError when nothing says how many."""
         options = self._options
@@ -142,7 +147,7 @@ class Nodes:
             nonce=os.urandom(16).hex(),
             node_rank=None if context is None else context.node_rank,
             node_count=1 if context is None else context.node_count,
-            host=(context.host if context is not None else None) or host.names[0],
+            host=self.host,
             names=tuple(dict.fromkeys(names)),
             cards=cards,
             super_pod_id=super_pod_id,
@@ -177,7 +182,7 @@ class Nodes:
     def _joined(self, meeting: Meeting, node_rank: int, is_light: bool = False) -> Companions:
         from davincirun.rendezvous.companions import Companions
 
-        return Companions(meeting, self._messages, node_rank, is_light)
+        return Companions(meeting, self._messages, self.host, node_rank, is_light)
 
 
 def _context(options: Options, environ: Mapping[str, str]) -> Optional[JobContext]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Callable, List, Optional, Sequence, Tuple
 
@@ -34,8 +33,9 @@ _LONG_SECONDS = 3600.0
 class Companions:
     """The launchers of all other nodes."""
 
-    def __init__(self, meeting: Meeting, messages: Messages, node_rank: int, is_light: bool = False) -> None:
+    def __init__(self, meeting: Meeting, messages: Messages, host: str, node_rank: int, is_light: bool = False) -> None:
         self._messages = messages
+        self._host = host
         self._is_light = is_light  # with a table in common, but no agreement
         self._liaison = Liaison(meeting)
         self._has_reported = False
@@ -91,7 +91,7 @@ class Companions:
             return
         self._has_reported = True
         if not isinstance(launch.cause, NodeFailed):
-            self._liaison.give(our_failure(launch, self.node_rank, os.uname().nodename))
+            self._liaison.give(our_failure(launch, self.node_rank, self._host))
 
     def settle(self, launch: Launch, pause: Pause) -> Launch:
         """Leave at the end; `launch` with what the others had to say. All well, node 0 stays until all are done."""
@@ -120,7 +120,7 @@ class Companions:
         """Leave on any path; `problem` (exit status and text) is why there never were workers, where that is so."""
         if problem is not None and not self._has_reported:
             status, text = problem
-            self._liaison.give(NodeFailed(self.node_rank, os.uname().nodename, status, problem=text))
+            self._liaison.give(NodeFailed(self.node_rank, self._host, status, problem=text))
         if not self._has_left:
             self._liaison.leave(0.0 if self._is_light and problem is None else _LAST_WORDS_SECONDS)
 

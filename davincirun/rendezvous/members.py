@@ -38,7 +38,7 @@ class Gone(Value):
     is_failure: bool
 
     def failure(self) -> NodeFailed:
-        how = "nothing has been heard of it" if self.is_silent else "its launcher is gone"
+        how = "nothing has been heard of it" if self.is_silent else "its launcher has been gone"
         return NodeFailed(
             self.node_rank, self.host, VANISHED_STATUS, problem=f"vanished: {how} for {duration(self.seconds)}"
         )
