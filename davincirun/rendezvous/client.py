@@ -88,7 +88,7 @@ class Client(Meeting):
                     return
             for order in orders.take():
                 if isinstance(order, Done):
-                    self._take_leave(tell)
+                    self._take_leave(orders, tell)
                     return
                 self._ours = order
                 self._say({"failed": failure_to_json(order)})
@@ -208,11 +208,11 @@ class Client(Meeting):
         tell(gone.failure() if is_failure else Warned(gone.warning()))
         return True
 
-    def _take_leave(self, tell: Tell) -> None:
+    def _take_leave(self, orders: Orders, tell: Tell) -> None:
         """Say that we are done; having failed, hear first whether another node was earlier."""
         deadline = time.monotonic() + _VERDICT_SECONDS
         while self._ours is not None and self._verdict is None and time.monotonic() < deadline:
-            for message in self._turn(Orders(), deadline - time.monotonic()):
+            for message in self._turn(orders, deadline - time.monotonic()):
                 if "failed" in message:
                     self._verdict = failure_from_json(message["failed"])
                     tell(self._verdict)

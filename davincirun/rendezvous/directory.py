@@ -26,6 +26,7 @@ class Directory(Store):
     def __init__(self, path: str) -> None:
         self._path = path
         self._seen: Dict[str, Dict[str, Tuple[int, int]]] = {}  # by folder, name: inode and time of change
+        self._own = os.urandom(8).hex()  # containers may share host name and pid
         self._count = 0
         self._watch_fd: Optional[int] = None
         self._watched = ""
@@ -126,7 +127,7 @@ class Directory(Store):
         path = self._of(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         self._count += 1
-        temporary = f"{path}.{os.uname().nodename}.{os.getpid()}.{self._count}.tmp"
+        temporary = f"{path}.{self._own}.{self._count}.tmp"
         with open(temporary, "wb") as file:
             file.write(value)
         return temporary

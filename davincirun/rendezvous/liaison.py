@@ -43,6 +43,10 @@ class Orders:
             orders.append(self._queue.popleft())
         return orders
 
+    def close(self) -> None:
+        os.close(self.fd)
+        os.close(self._write_fd)
+
     def wait(self, fds: Sequence[int], seconds: float) -> List[int]:
         """Those of `fds` that are readable; an order ends the wait too, and isn't taken."""
         poll = select.poll()  # select(2) can't count beyond descriptor 1,023
@@ -102,6 +106,13 @@ class Liaison:
         """Take leave, for at most so long: for when nobody listens to news any more."""
         self.give(Done())
         self._thread.join(seconds)
+
+    def close(self) -> None:
+        """Close the pipes, once the thread has ended; a launcher that is about to exit needn't."""
+        if not self._thread.is_alive():
+            self._orders.close()
+            os.close(self.fd)
+            os.close(self._write_fd)
 
     def _attend(self) -> None:
         try:

@@ -46,6 +46,7 @@ class StoreMeeting(Meeting):
         self._leader = ""  # the nonce of the leader we gave our contribution to
         self._laid_down = ""  # what there is of ours, should we leave before the agreement
         self._was_out_of_reach = False
+        self._missing = ""  # as the leader says
         self._names: Dict[str, str] = {}  # by nonce: under which name it came
         self._beat = 0
         self._agreement: Optional[Agreement] = None
@@ -108,6 +109,7 @@ class StoreMeeting(Meeting):
                 if leader["nonce"] != self._leader and (is_alive or not may_lead):
                     if self._mine.node_rank == 0:
                         raise RendezvousError(come_already(self._mine._replace(host=leader["host"], pid=leader["pid"])))
+                    self._missing = leader["missing"]
                     self._follow_from_now(leader["nonce"])
                     return
             elif may_lead and seen is not None and time.monotonic() - since > STALE_SECONDS:
@@ -212,7 +214,7 @@ class StoreMeeting(Meeting):
                     raise RendezvousError(come_already(contributions.loads(there)))
                 return
         self._laid_down = name
-        beaten, missing = time.monotonic(), "node 0"
+        beaten, missing = time.monotonic(), self._missing
         record: Optional[bytes] = None
         pause = 0.02
         while True:
