@@ -6,14 +6,14 @@ import os
 import select
 import time
 from posixpath import join
-from typing import Mapping, Optional, Sequence, Tuple, Union
+from typing import Mapping, Optional, Sequence, Tuple
 
 from davincirun import files, modelarts, preparation, report
 from davincirun.console import Console, Style
 from davincirun.descendants import become_subreaper
 from davincirun.environment import Job, driver_version
 from davincirun.errors import PlatformError
-from davincirun.lifecycle import Event, Launch, StartFailed, WorkerExited, exit_status
+from davincirun.lifecycle import Event, Launch, WorkerExited, exit_status
 from davincirun.messages import Messages
 from davincirun.options import Options
 from davincirun.output import Output
@@ -211,8 +211,9 @@ def _carry_out(
         output = Output(flow, console, messages.warning)
 
         def on_event(launch: Launch, event: Event) -> None:
-            if isinstance(event, (WorkerExited, StartFailed)) and launch.cause is event:
-                messages.error(_first_word(event))
+            if isinstance(event, WorkerExited) and launch.cause is event and launch.running:
+                ended = f"{event.exit} after {report.duration(event.seconds)}"
+                messages.error(f"rank {event.rank}: {ended}; stopping the others")
 
         commands = [
             WorkerCommand(worker.rank, worker.argv, environment(worker, environ), worker.cwd, worker.log_path)
@@ -261,12 +262,6 @@ def _sinks() -> Tuple[Sink, Sink]:
 def _label(environ: Mapping[str, str]) -> str:
     """What marks our lines: the platform's own word where its log viewer looks for that."""
     return "[ModelArts Service Log]" if modelarts.is_modelarts(environ) else "[davincirun] "
-
-
-def _first_word(cause: Union[WorkerExited, StartFailed]) -> str:
-    if isinstance(cause, StartFailed):
-        return f"rank {cause.rank}: {cause.problem}"
-    return f"rank {cause.rank}: {cause.exit} after {report.duration(cause.seconds)}; stopping the others"
 
 
 def _described(pid: int) -> str:
