@@ -39,8 +39,20 @@ def show_plan(options: Options, environ: Mapping[str, str]) -> int:
         found = find_table(options, environ, names.places, Pause(wakeup, None), messages)
         plan = _plan(options, environ, names, found)
         _warn(found.notes, messages)
-    print(plan_view.as_json(plan) + "\n" if options.json else plan_view.as_text(plan), end="")
+    _print(plan_view.as_json(plan) + "\n" if options.json else plan_view.as_text(plan))
     return 0
+
+
+def _print(text: str) -> None:
+    """Write to stdout: paths and arguments that are no text in its encoding as the bytes that they were given as."""
+    rest = memoryview(text.encode("utf-8", "surrogateescape"))
+    try:
+        while rest:
+            rest = rest[os.write(1, rest) :]
+    except BrokenPipeError:
+        pass  # the reader has seen enough
+    except OSError as error:
+        raise PlatformError(f"stdout can't be written: {os.strerror(error.errno or 0)}") from None
 
 
 def launch(options: Options, environ: Mapping[str, str], lifeline_fd: int) -> int:
