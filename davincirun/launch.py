@@ -84,7 +84,7 @@ class _Names(Value):
 
 def _names(options: Options, environ: Mapping[str, str]) -> _Names:
     job_id = options.job_id or modelarts.job_id(environ, os.uname().nodename)
-    log_dir = os.path.abspath(options.log_dir or modelarts.log_dir(environ, os.path.isdir))
+    log_dir = _absolute(options.log_dir or modelarts.log_dir(environ, os.path.isdir), "--log-dir")
     run_id = os.urandom(8).hex()
     base = modelarts.base_dir(environ, os.path.isdir) or join(log_dir, job_id)
     own = join(log_dir, job_id, "rank_table", f"hccl_{run_id}.json")
@@ -107,12 +107,20 @@ def _plan(options: Options, environ: Mapping[str, str], names: _Names, found: Fo
         command=options.command,
         job=job,
         workspace=None if options.workdir else modelarts.workspace(environ, os.path.isdir),
-        workdir=os.path.abspath(options.workdir or "."),
+        workdir=_absolute(options.workdir or ".", "--workdir"),
         grace_seconds=options.grace_seconds,
         cpu_ids=cpu_ids,
         visible_devices=found.visible_devices,
     )
     return make_plan(settings, found.file, found.me, found.world_size, environ)
+
+
+def _absolute(path: str, option: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise PlatformError(f"the current directory is gone ({reason}): {option} takes a full path") from None
 
 
 def _master_addr(found: Found) -> str:
