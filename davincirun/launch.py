@@ -16,6 +16,7 @@ from davincirun.environment import Job, driver_version
 from davincirun.errors import DavincirunError, PlatformError
 from davincirun.lifecycle import Event, Launch, StartFailed, WorkerExited, exit_status, signal_name
 from davincirun.messages import Messages
+from davincirun.mpi.choice import is_for_mpirun
 from davincirun.options import Options
 from davincirun.output import Output
 from davincirun.plan import LaunchPlan, Settings, environment, make_plan
@@ -42,6 +43,10 @@ def show_plan(options: Options, environ: Mapping[str, str]) -> int:
 
     with Wakeup() as wakeup:
         messages = Messages(Sink(2), _label(environ), options.verbosity)
+        if is_for_mpirun(options, environ):
+            from davincirun.mpi import engine
+
+            return engine.show_plan(options, environ, messages)
         plan = _plan(options, environ, _Pause(wakeup, None), messages)
     print(plan_view.as_json(plan) if options.json else plan_view.as_text(plan), end="\n" if options.json else "")
     return 0
@@ -52,6 +57,10 @@ def launch(options: Options, environ: Mapping[str, str], lifeline_fd: int) -> in
     out, err = _sinks()
     with Wakeup() as wakeup:
         messages = Messages(err, _label(environ), options.verbosity)
+        if is_for_mpirun(options, environ):
+            from davincirun.mpi import engine
+
+            return engine.launch(options, environ, wakeup, lifeline_fd, (out, err), messages)
         plan = _plan(options, environ, _Pause(wakeup, lifeline_fd), messages)
         _create(plan, messages)
         _announce(plan, messages)

@@ -14,6 +14,7 @@ from typing import Any, List, Mapping, NamedTuple, NoReturn, Optional, Sequence,
 from davincirun import __version__
 from davincirun.errors import UsageError
 
+ENGINES = ("auto", "ascend", "mpi")
 _YES, _NO = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
 
@@ -33,6 +34,9 @@ class Options(NamedTuple):
     dry_run: bool = False
     json: bool = False
     verbosity: int = 0  # -1 quiet, 1 verbose
+    engine: str = "auto"  # one of ENGINES
+    hosts: Optional[str] = None  # the job's nodes, as `mpi.hosts` reads them
+    hosts_timeout_seconds: float = 600.0
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
@@ -42,7 +46,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
         raise UsageError(_unknown_option(unknown[0]))
     command = parsed.command[1:] if parsed.command[:1] == ["--"] else parsed.command
     given = _Given(parsed, environ)
-    seconds = {name: given.seconds(name) for name in ("grace", "rank_table_timeout")}
+    seconds = {name: given.seconds(name) for name in ("grace", "rank_table_timeout", "hosts_timeout")}
     return Options(
         command=tuple(command),
         simulate=given.text("simulate"),
@@ -57,6 +61,9 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
         dry_run=bool(given.switch("dry_run")),
         json=bool(given.switch("json")),
         verbosity=bool(given.switch("verbose")) - bool(given.switch("quiet")),
+        engine=given.choice("engine", ENGINES),
+        hosts=given.text("hosts"),
+        hosts_timeout_seconds=600.0 if seconds["hosts_timeout"] is None else seconds["hosts_timeout"],
     )
 
 
@@ -80,6 +87,12 @@ class _Given:
 
     def text(self, name: str) -> Optional[str]:
         return self._value(name)[0]
+
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        text, source = self._value(name)
+        if text is not None and text not in choices:
+            raise UsageError(f"{source}: {text!r} is none of {', '.join(choices)}")
+        return text or choices[0]
 
     def seconds(self, name: str) -> Optional[float]:
         text, source = self._value(name)
@@ -132,10 +145,14 @@ def _parser() -> _Parser:
         allow_abbrev=False,
     )
     cards = parser.add_argument_group("cards and rank table")
-    cards.add_argument("--simulate", metavar="SPEC", help="a node without cards: 8, 910b:8, a3:16, 310p:2")
+    cards.add_argument("--simulate", metavar="SPEC", help="a node without cards: 8, 910b:8, a3:16, gpu:8")
     cards.add_argument("--devices", metavar="IDS", help="use these cards alone, by logical id: 0,2-3")
     cards.add_argument("--rank-table", metavar="PATH", help="a rank table, or the folder of jobstart_hccl.json")
     cards.add_argument("--rank-table-timeout", metavar="SECONDS", help="how long to wait for its completion (1800)")
+    nodes = parser.add_argument_group("engine and nodes")
+    nodes.add_argument("--engine", metavar="NAME", help="ascend, or mpi: GPUs through mpirun; auto: as the machine is")
+    nodes.add_argument("--hosts", metavar="LIST", help="mpi: the nodes, node 0 first: a,b or a:2222,b:2222")
+    nodes.add_argument("--hosts-timeout", metavar="SECONDS", help="mpi: how long nodes wait for each other (600)")
     job = parser.add_argument_group("job")
     job.add_argument("--job-id", metavar="ID", help="the job's name in JOB_ID and in file names")
     job.add_argument("--workdir", metavar="DIR", help="start all workers in DIR")
