@@ -116,7 +116,9 @@ def _completed(groups: Sequence[Group], request: Request, environ: Mapping[str, 
     mca = parameters(kept)
     users = [mca[name] for name in _SSH_PARAMETERS if name in mca]
     result = [group for group in kept if not (group[0] == "--mca" and group[1] in _SSH_PARAMETERS)]
-    result[2:2] = [("--mca", "plm_rsh_args", _ssh_arguments(" ".join(users), request.port))]
+    # 5.0 cuts the arguments at their first "=" when it hands them to a node that is to start others (a tree).
+    is_tree = mca.get("plm_rsh_no_tree_spawn", mca.get("plm_ssh_no_tree_spawn", "0")).lower() not in ("1", "true", "yes")
+    result[2:2] = [("--mca", "plm_rsh_args", _ssh_arguments(" ".join(users), request.port, not is_tree))]
     for name, value in KEEP_ALIVES.items():
         if name not in mca and not any(f"{prefix}_MCA_{name}" in environ for prefix in ("OMPI", "PRTE")):
             result.append(("--mca", name, value))
@@ -125,7 +127,7 @@ def _completed(groups: Sequence[Group], request: Request, environ: Mapping[str, 
     return result, list(notes)
 
 
-def _ssh_arguments(users: str, port: int) -> str:
+def _ssh_arguments(users: str, port: int, keep_alive: bool) -> str:
     """ssh's arguments: ours, then the user's; ssh takes the first value that it meets, so what he sets isn't ours."""
     try:
         words = shlex.split(users)
@@ -133,7 +135,7 @@ def _ssh_arguments(users: str, port: int) -> str:
         raise UsageError(f"plm_rsh_args: {users!r}: {error}") from None
     ours = [] if any(re.match(r"-p|-?o?Port=", word) for word in words) else ["-p", str(port)]
     for name, value in _SSH_KEEP_ALIVES.items():
-        if name.lower() not in users.lower():
+        if keep_alive and name.lower() not in users.lower():
             ours += ["-o", f"{name}={value}"]
     return " ".join([*ours, users]).strip()
 

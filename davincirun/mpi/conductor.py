@@ -26,6 +26,7 @@ from davincirun.wakeup import Wakeup
 MPIRUN = -1  # its place among the ranks in `Processes` and `Output`
 GRACE_RESERVE_SECONDS = 5.0  # the shims give the grace; this much later we stop waiting for them
 MPIRUN_PATIENCE_SECONDS = 5.0  # from the last shim's end to mpirun's
+FAILED_PATIENCE_SECONDS = 1.5  # the same when the job has failed: 4.1 then waits four seconds for nobody
 
 
 class Conductor(Supervisor):
@@ -152,7 +153,8 @@ class Conductor(Supervisor):
         self._is_hastened = True
         if self.launch.running:
             self._processes.signal_workers(signal.SIGTERM)  # it is still starting some
-        self._deadline = time.monotonic() + MPIRUN_PATIENCE_SECONDS
+        patience = MPIRUN_PATIENCE_SECONDS if self.launch.cause is None else FAILED_PATIENCE_SECONDS
+        self._deadline = time.monotonic() + patience
 
     def _show(self) -> None:
         super()._show()

@@ -29,9 +29,10 @@ def summary(
         lines.append(f"davincirun: stopped by {signal_name(cause.signum)} after {duration(seconds)}")
     elif isinstance(cause, GuardianDied):
         lines.append(f"davincirun: the launcher was killed after {duration(seconds)}; the job was killed with it")
-    if launch.was_killed:
-        who = f"rank{'s' if len(launch.killed) > 1 else ''} {ranges(launch.killed)}" if launch.killed else "mpirun"
-        lines.append(f"  had to be killed: {who}")
+    if launch.killed:
+        lines.append(f"  had to be killed: rank{'s' if len(launch.killed) > 1 else ''} {ranges(launch.killed)}")
+    elif launch.was_killed and cause is None:
+        lines.append("  mpirun had to be ended: all ranks had finished, but it hadn't noticed")
     if left:
         lines.append("  left on this node, and can't be killed:")
         lines += [f"    {process}" for process in left]
