@@ -1,21 +1,21 @@
 """What a rank table says, as values: devices on servers, ranks across the cluster.
 
-These are NamedTuples rather than dataclasses because they stand on the launch path: importing `dataclasses`
-and defining twenty of them costs 50 ms, two thirds of a whole launch. A `Cluster` can only be made by
-`Cluster.of`, which refuses one whose ranks make no sense.
+A `Cluster` can only be made by `Cluster.of`, which refuses one whose ranks make no sense.
 """
 
 from __future__ import annotations
 
 from itertools import chain
 from operator import attrgetter
-from typing import Iterable, NamedTuple, Optional, Tuple
+from typing import Iterable, Optional, Tuple
+
+from davincirun.values import Value
 
 _rank_of = attrgetter("rank")  # C speed: there may be 131,072 of them
 _devices_of = attrgetter("devices")
 
 
-class Device(NamedTuple):
+class Device(Value):
     """One NPU device (on Atlas A3: one die), as the rank table names it."""
 
     rank: int  # global, contiguous from 0
@@ -24,7 +24,7 @@ class Device(NamedTuple):
     super_device_id: Optional[str] = None  # the SDID inside an A3 super pod
 
 
-class Server(NamedTuple):
+class Server(Value):
     """One entry of `server_list`: a machine, or a container that owns some of a machine's devices."""
 
     server_id: str  # any text: an address, a host name, a pod's UID
@@ -32,7 +32,7 @@ class Server(NamedTuple):
     addresses: Tuple[str, ...] = ()  # what else the table calls this machine: host_ip, container_ip, pod_ip, server_ip
 
 
-class Pod(NamedTuple):
+class Pod(Value):
     """One instance of the group_list form: the devices that one launcher is to start."""
 
     pod_name: str
@@ -40,14 +40,14 @@ class Pod(NamedTuple):
     devices: Tuple[Device, ...]
 
 
-class SuperPod(NamedTuple):
+class SuperPod(Value):
     """Servers whose devices share one Atlas A3 super pod."""
 
     super_pod_id: str
     server_ids: Tuple[str, ...]
 
 
-class Cluster(NamedTuple):
+class Cluster(Value):
     """All servers of a job, in table order."""
 
     servers: Tuple[Server, ...]
@@ -71,8 +71,8 @@ class Cluster(NamedTuple):
         cluster = cls(tuple(servers), tuple(pods), tuple(super_pods), names_servers)
         if not cluster.servers:
             raise ValueError("a cluster needs at least one server")
-        ranks = sorted(map(_rank_of, chain.from_iterable(map(_devices_of, cluster.servers))))
-        if ranks != list(range(len(ranks))):
+        ranks = list(map(_rank_of, chain.from_iterable(map(_devices_of, cluster.servers))))
+        if ranks != list(range(len(ranks))) and sorted(ranks) != list(range(len(ranks))):
             raise ValueError(f"ranks must be 0..{len(ranks) - 1}, each once")
         if len({server.server_id for server in cluster.servers}) != len(cluster.servers):
             raise ValueError("server ids must be unique")

@@ -6,22 +6,28 @@ state is shown, with the rank's prefix. A line longer than a chunk is passed on 
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional
+from typing import List, Optional
 
 from davincirun.ranklog import RankLog
 from davincirun.sink import Sink
+from davincirun.values import Value
 
 _CHUNK_BYTES = 1 << 18
 _COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)  # no red: that is for failures
 _ERASE_REST = b"\x1b[K"  # of the line, which a longer state of a progress bar may have left
 
 
-class Style(NamedTuple):
+class Style(Value):
     """How lines look."""
 
     prefix: bool = False  # "[rank 3] " before each line
     colour: bool = False  # the prefix in a colour per rank
     terminal: bool = False  # "\r" moves a cursor that somebody sees
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Lines without a "\\r" are shown as they are."""
+        return not self.prefix
 
     def dress(self, rank: int, text: bytes, continues: bool) -> bytes:
         """The text of one rank as it is shown; `continues` when its first line has been begun before."""
@@ -56,6 +62,7 @@ class Console:
         self._turns: List[RankLog] = []  # those with news, next turn first
         self._looked_at: dict[int, int] = {}  # rank -> what it had received when no whole line was there
         self._speaker: Optional[RankLog] = None
+        self._buffer = bytearray(_CHUNK_BYTES)
         self.ranks = 0
 
     @property
@@ -69,42 +76,46 @@ class Console:
 
     def news(self, log: RankLog) -> None:
         """A rank has said something, or has ended."""
-        if log.received > log.shown and log not in self._turns:
-            if log.is_ended or self._looked_at.get(log.rank) != log.received:
-                self._turns.append(log)
+        is_worth_a_look = log.is_ended or self._looked_at.get(log.rank) != log.received
+        if log.received > log.shown and is_worth_a_look and log not in self._turns:
+            self._turns.append(log)
 
     def advance(self) -> None:
         """Show as much as the sink takes now, a chunk of each rank in turn."""
         while self._turns and not self._sink.is_waiting:
             log = self._turns.pop(0)
-            text = self._next(log)
-            if text:
-                self._say(log, text)
-                log.show(len(text))
+            count = self._next(log)
+            if count:
+                self._say(log, count)
+                log.show(count)
             self.news(log)
 
-    def _next(self, log: RankLog) -> bytes:
-        """The next whole lines of a rank, or what else may be shown of it now; nothing when a line's end is awaited."""
-        text = log.read(_CHUNK_BYTES)
-        cut = text.rfind(b"\n") + 1
+    def _next(self, log: RankLog) -> int:
+        """Load the buffer; how much of it may be shown: whole lines, or nothing when a line's end is awaited."""
+        count = log.read_into(self._buffer)
+        cut = self._buffer.rfind(b"\n", 0, count) + 1
         if self._style.terminal:
-            cut = max(cut, text.rfind(b"\r") + 1)
+            cut = max(cut, self._buffer.rfind(b"\r", 0, count) + 1)
         if cut:
-            return text[:cut]
-        if log.is_ended or self._sink.is_closed or len(text) == _CHUNK_BYTES:
-            return text
-        if self.ranks == 1 and b"\r" not in text:  # alone, even a prompt without a line end can be shown
-            return text
+            return cut
+        if log.is_ended or self._sink.is_closed or count == _CHUNK_BYTES:
+            return count
+        if self.ranks == 1 and self._buffer.find(b"\r", 0, count) < 0:
+            return count  # alone, even a prompt without a line end can be shown
         self._looked_at[log.rank] = log.received
-        return b""
+        return 0
 
-    def _say(self, log: RankLog, text: bytes) -> None:
+    def _say(self, log: RankLog, count: int) -> None:
+        """Show the first `count` bytes of the buffer, without a copy where they stay as they are."""
         continues = not self._sink.at_line_start and self._speaker is log
-        shown = self._style.dress(log.rank, text, continues)
         if not self._sink.at_line_start and not continues and self._speaker is not None:
-            shown = b"\n" + shown
+            self._sink.write(b"\n")
         self._speaker = log
-        self._sink.write(shown)
+        with memoryview(self._buffer) as view:
+            if self._style.changes_nothing and self._buffer.find(b"\r", 0, count) < 0:
+                self._sink.write(view[:count])
+            else:
+                self._sink.write(self._style.dress(log.rank, bytes(view[:count]), continues))
 
 
 def _last_state(line: bytes) -> bytes:

@@ -37,9 +37,8 @@ def carriers(cookie: bytes) -> List[int]:
         if not name.isdigit() or int(name) == os.getpid():
             continue
         try:
-            with open(f"/proc/{name}/environ", "rb") as file:
-                if cookie in file.read().split(b"\0"):
-                    found.append(int(name))
+            if cookie in _read(f"/proc/{name}/environ").split(b"\0"):
+                found.append(int(name))
         except OSError:
             continue  # it ended, or belongs to somebody else and so isn't ours
     return found
@@ -60,11 +59,19 @@ def _children_from_kernel(pid: int) -> List[int]:
     found: List[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found += map(int, file.read().split())
+            found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
     except OSError:
         pass  # it is ending
     return found
+
+
+def _read(path: str) -> bytes:
+    """A small file of /proc in three system calls, where `open` takes nine: a stopping job reads one per thread."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(fd, 1 << 20)
+    finally:
+        os.close(fd)
 
 
 class _children_by_scan:
@@ -82,7 +89,6 @@ class _children_by_scan:
 
 def _parent(pid: str) -> int:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rsplit(b")", 1)[1].split()[1])  # the name before ")" may hold anything
+        return int(_read(f"/proc/{pid}/stat").rsplit(b")", 1)[1].split()[1])  # the name before ")" may hold anything
     except (OSError, IndexError):
         return -1

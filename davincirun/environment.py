@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import re
 from posixpath import join
-from typing import Callable, Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, Mapping, Optional, Tuple
 
 from davincirun.environment_modes import mode_variables
 from davincirun.modelarts import channel_changes, wants_device_logs_on_stdout
+from davincirun.values import Value
 
 PHYSICAL_DEVICE_ID_DRIVER = "20.1.0"  # the one driver whose runtime counts DEVICE_ID over the whole machine
 
 
-class Identity(NamedTuple):
+class Identity(Value):
     """Who one worker is."""
 
     rank: int  # global, from 0
@@ -31,7 +32,7 @@ class Identity(NamedTuple):
     server_id: str  # the table's name for this machine
 
 
-class Job(NamedTuple):
+class Job(Value):
     """What all workers of this launch share."""
 
     job_id: str
@@ -64,7 +65,7 @@ def _process_log_path(identity: Identity, job: Job) -> str:
     return join(job.directory, "ascend", "process_log", f"rank_{identity.rank}")
 
 
-class Row(NamedTuple):
+class Row(Value):
     """One variable: `value` gives its text, or None where it must not be seen at all."""
 
     name: str

@@ -51,12 +51,12 @@ def wait_until(
     watch_fd: Optional[int] = None
     try:
         while True:
-            if watch_fd is None:
-                watch_fd = _watch(os.path.dirname(os.path.abspath(path)))
             found = look()
             left = deadline - time.monotonic()
             if found is not None or left <= 0:
                 return found
+            if watch_fd is None:  # not before the first look: closing it costs up to 16 ms
+                watch_fd = _watch(os.path.dirname(os.path.abspath(path)))
             pause([] if watch_fd is None else [watch_fd], min(pause_seconds, left))
             if watch_fd is not None and _forget_events(watch_fd):
                 pause_seconds = _SHORTEST_PAUSE_SECONDS

@@ -11,12 +11,13 @@ The supervisor has a session of its own: `kill -9 -PGID` and a terminal's Ctrl-C
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 import sys
 import time
-from typing import Callable, Optional
+from typing import Callable, FrozenSet, Iterable, List, Optional
 
 from davincirun.descendants import become_subreaper, descendants, signal_each
 from davincirun.wakeup import Wakeup
@@ -24,8 +25,11 @@ from davincirun.wakeup import Wakeup
 KILL_PATIENCE_SECONDS = 5.0  # a process in an uninterruptible system call can't be waited for for ever
 
 
-def guarded(supervise: Callable[[int], int]) -> int:
-    """Run `supervise(lifeline_fd)` in a child under our eyes; return the exit status of the whole launch."""
+def guarded(supervise: Callable[[int], int], spared: Iterable[int] = ()) -> int:
+    """Run `supervise(lifeline_fd)` in a child under our eyes; return the exit status of the whole launch.
+
+    `spared` are children of ours that don't belong to the job.
+    """
     become_subreaper()
     lifeline_fd, our_end = os.pipe()
     with Wakeup() as wakeup:
@@ -35,7 +39,7 @@ def guarded(supervise: Callable[[int], int]) -> int:
             os._exit(_supervisor_main(supervise, lifeline_fd))
         os.close(lifeline_fd)
         _name_process("davincirun-guardian")
-        return _watch(supervisor, wakeup)
+        return _watch(supervisor, wakeup, frozenset(spared))
 
 
 def _supervisor_main(supervise: Callable[[int], int], lifeline_fd: int) -> int:
@@ -53,14 +57,14 @@ def _supervisor_main(supervise: Callable[[int], int], lifeline_fd: int) -> int:
                 stream.flush()
 
 
-def _watch(supervisor: int, wakeup: Wakeup) -> int:
+def _watch(supervisor: int, wakeup: Wakeup, spared: FrozenSet[int]) -> int:
     while True:
         select.select([wakeup.fd], [], [])
         for signum in wakeup.take():
             if signum == signal.SIGCHLD:
                 status = _reap(supervisor)
                 if status is not None:
-                    return _ended(status, wakeup)
+                    return _ended(status, wakeup, spared)
                 continue
             os.kill(supervisor, signum)
             if signum == signal.SIGTSTP:
@@ -81,30 +85,37 @@ def _reap(supervisor: int) -> Optional[int]:
         return found
 
 
-def _ended(status: int, wakeup: Wakeup) -> int:
+def _ended(status: int, wakeup: Wakeup, spared: FrozenSet[int]) -> int:
     if os.WIFEXITED(status):
         return os.WEXITSTATUS(status)
     signum = os.WTERMSIG(status)
-    left = _kill_everything(wakeup)
-    if select.select([], [2], [], 0)[1]:  # a stuck console must not hold us
-        name = signal.Signals(signum).name
-        os.write(2, f"davincirun: the supervisor was killed by {name}: job killed, {left} processes left\n".encode())
+    left = _kill_everything(wakeup, spared)
+    say(f"the supervisor was killed by {signal.Signals(signum).name}: job killed, {left} processes left")
     return 128 + signum
 
 
-def _kill_everything(wakeup: Wakeup) -> int:
+def say(text: str) -> None:
+    """A line on stderr, unless that is stuck: nothing may hold the guardian."""
+    if select.select([], [2], [], 0)[1]:
+        with contextlib.suppress(OSError):
+            os.write(2, f"davincirun: {text}\n".encode("utf-8", "surrogateescape"))
+
+
+def _kill_everything(wakeup: Wakeup, spared: FrozenSet[int]) -> int:
     """SIGKILL what the dead supervisor has left us, until nothing is left; the number that wouldn't die."""
     deadline = time.monotonic() + KILL_PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        signal_each(descendants(os.getpid()), signal.SIGKILL)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return 0
+    left = _left(spared)
+    while left and time.monotonic() < deadline:
+        signal_each(left, signal.SIGKILL)
         select.select([wakeup.fd], [], [], 0.1)  # the next SIGCHLD, or an orphan that has just become ours
         wakeup.take()
-    return len(descendants(os.getpid()))
+        _reap(-1)
+        left = _left(spared)
+    return len(left)
+
+
+def _left(spared: FrozenSet[int]) -> List[int]:
+    return [pid for pid in descendants(os.getpid()) if pid not in spared]
 
 
 def _name_process(title: str) -> None:

@@ -6,10 +6,11 @@ is the platform's own rule for the group_list form, where a pod that isn't told 
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Mapping, Optional, Sequence, Tuple
 
 from davincirun.cluster import Cluster, Device, Pod, Server
 from davincirun.errors import IdentityError
+from davincirun.values import Value
 
 _POD_VARIABLES = ("BATCH_TASK_CURRENT_INSTANCE", "MA_CURRENT_INSTANCE_NAME")  # first and second platform generation
 _HOST_VARIABLE = "MA_CURRENT_HOST_IP"
@@ -17,7 +18,7 @@ _INDEX_VARIABLES = ("VC_TASK_INDEX", "VK_TASK_INDEX")  # the pod's index, from 0
 _SHOWN = 8
 
 
-class Me(NamedTuple):
+class Me(Value):
     """Our part of the cluster."""
 
     server_id: str
@@ -27,7 +28,7 @@ class Me(NamedTuple):
     reason: str  # how we know
 
 
-class Host(NamedTuple):
+class Host(Value):
     """What this machine knows of itself."""
 
     addresses: Tuple[str, ...]  # without loopback
@@ -35,7 +36,7 @@ class Host(NamedTuple):
 
 
 def find_me(cluster: Cluster, environ: Mapping[str, str], this_host: Callable[[], Host]) -> Me:
-    """Our entry of `cluster`; `this_host` is asked only where our own addresses matter. IdentityError: can't be told."""
+    """Our entry of `cluster`, or an IdentityError; `this_host` is asked only where our own addresses matter."""
     if cluster.pods:
         return _pod(cluster.pods, environ)
     if len(cluster.servers) == 1:

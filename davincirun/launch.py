@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import time
 from posixpath import join
 from typing import Mapping, Optional, Sequence, Tuple, Union
 
-from davincirun import files, modelarts, report
+from davincirun import files, modelarts, preparation, report
 from davincirun.console import Console, Style
 from davincirun.descendants import become_subreaper
 from davincirun.environment import Job, driver_version
-from davincirun.errors import DavincirunError, PlatformError
-from davincirun.lifecycle import Event, Launch, StartFailed, WorkerExited, exit_status, signal_name
+from davincirun.errors import PlatformError
+from davincirun.lifecycle import Event, Launch, StartFailed, WorkerExited, exit_status
 from davincirun.messages import Messages
 from davincirun.mpi.choice import is_for_mpirun
 from davincirun.options import Options
 from davincirun.output import Output
+from davincirun.pausing import Pause
 from davincirun.plan import LaunchPlan, Settings, environment, make_plan
 from davincirun.processes import Processes
 from davincirun.sink import Sink
 from davincirun.supervise import Supervisor, WorkerCommand
 from davincirun.tables import GROUP_LIST_NAME, Found, Places, find_table
-from davincirun.wakeup import STOPPING, Wakeup
+from davincirun.values import Value
+from davincirun.wakeup import Wakeup
 
 _VERSION_INFO = "/usr/local/Ascend/driver/version.info"
-
-
-class Interrupted(DavincirunError):
-    """A signal came before there were workers."""
-
-    def __init__(self, signum: int) -> None:
-        super().__init__(f"stopped by {signal_name(signum)} before any worker was started")
-        self.exit_status = 128 + signum
 
 
 def show_plan(options: Options, environ: Mapping[str, str]) -> int:
@@ -47,8 +40,11 @@ def show_plan(options: Options, environ: Mapping[str, str]) -> int:
             from davincirun.mpi import engine
 
             return engine.show_plan(options, environ, messages)
-        plan = _plan(options, environ, _Pause(wakeup, None), messages)
-    print(plan_view.as_json(plan) if options.json else plan_view.as_text(plan), end="\n" if options.json else "")
+        names = _names(options, environ)
+        found = find_table(options, environ, names.places, Pause(wakeup, None), messages)
+        plan = _plan(options, environ, names, found)
+        _warn(found.notes, messages)
+    print(plan_view.as_json(plan) + "\n" if options.json else plan_view.as_text(plan), end="")
     return 0
 
 
@@ -61,60 +57,53 @@ def launch(options: Options, environ: Mapping[str, str], lifeline_fd: int) -> in
             from davincirun.mpi import engine
 
             return engine.launch(options, environ, wakeup, lifeline_fd, (out, err), messages)
-        plan = _plan(options, environ, _Pause(wakeup, lifeline_fd), messages)
+        pause = Pause(wakeup, lifeline_fd)
+        preparation.install_operator(environ, pause)
+        names = _names(options, environ)
+        found = find_table(options, environ, names.places, pause, messages)
+        found, environ = preparation.plan_route(found, environ, pause, messages)
+        plan = _plan(options, environ, names, found)
         _create(plan, messages)
+        _warn(found.notes, messages)
         _announce(plan, messages)
-        prefix = out.is_terminal if options.prefix is None else options.prefix
-        colour = prefix and out.is_terminal and not environ.get("NO_COLOR")
-        style = Style(
-            prefix=prefix and (len(plan.workers) > 1 or bool(options.prefix)), colour=colour, terminal=out.is_terminal
-        )
+        style = _style(options, environ, out, len(plan.workers))
         return _carry_out(plan, environ, wakeup, lifeline_fd, (out, err), style, messages)
 
 
-class _Pause:
-    """A wait for descriptors that a stopping signal, or the guardian's end, ends by Interrupted."""
+class _Names(Value):
+    """What the launch and its files are called."""
 
-    def __init__(self, wakeup: Wakeup, lifeline_fd: Optional[int]) -> None:
-        self._wakeup = wakeup
-        self._lifeline = [] if lifeline_fd is None else [lifeline_fd]
-
-    def __call__(self, fds: Sequence[int], seconds: float) -> None:
-        ready, _, _ = select.select([self._wakeup.fd, *self._lifeline, *fds], [], [], seconds)
-        for signum in self._wakeup.take():
-            if signum in STOPPING:
-                raise Interrupted(signum)
-        if any(fd in ready for fd in self._lifeline):
-            raise Interrupted(signal.SIGKILL)
+    job_id: str
+    run_id: str
+    log_dir: str
+    places: Places
 
 
-def _plan(options: Options, environ: Mapping[str, str], pause: _Pause, messages: Messages) -> LaunchPlan:
+def _names(options: Options, environ: Mapping[str, str]) -> _Names:
     job_id = options.job_id or modelarts.job_id(environ, os.uname().nodename)
     log_dir = os.path.abspath(options.log_dir or modelarts.log_dir(environ, os.path.isdir))
     run_id = os.urandom(8).hex()
     base = modelarts.base_dir(environ, os.path.isdir) or join(log_dir, job_id)
-    places = Places(
-        join(base, "rank_table", GROUP_LIST_NAME), join(log_dir, job_id, "rank_table", f"hccl_{run_id}.json")
-    )
-    found = find_table(options, environ, places, pause, messages)
-    for note in found.notes:
-        messages.warning(note)
+    own = join(log_dir, job_id, "rank_table", f"hccl_{run_id}.json")
+    return _Names(job_id, run_id, log_dir, Places(join(base, "rank_table", GROUP_LIST_NAME), own))
+
+
+def _plan(options: Options, environ: Mapping[str, str], names: _Names, found: Found) -> LaunchPlan:
     cpu_ids = tuple(sorted(os.sched_getaffinity(0)))
     job = Job(
-        job_id=job_id,
-        log_dir=log_dir,
+        job_id=names.job_id,
+        log_dir=names.log_dir,
         rank_table_path=found.file.path,
         master_addr=_master_addr(found),
-        master_port=_master_port(job_id, found.me.node_count),
+        master_port=_master_port(names.job_id, found.me.node_count),
         omp_num_threads=max(len(cpu_ids) // len(found.me.devices), 1),
         driver_version=_driver_version(),
-        run_id=run_id,
+        run_id=names.run_id,
     )
-    workspace = None if options.workdir else modelarts.workspace(environ, os.path.isdir)
     settings = Settings(
         command=options.command,
         job=job,
-        workspace=workspace,
+        workspace=None if options.workdir else modelarts.workspace(environ, os.path.isdir),
         workdir=os.path.abspath(options.workdir or "."),
         grace_seconds=options.grace_seconds,
         cpu_ids=cpu_ids,
@@ -157,6 +146,11 @@ def _driver_version() -> Optional[str]:
         return driver_version(files.read(_VERSION_INFO).decode("utf-8", "replace"))
     except OSError:
         return None
+
+
+def _warn(notes: Sequence[str], messages: Messages) -> None:
+    for note in notes:
+        messages.warning(note)
 
 
 def _create(plan: LaunchPlan, messages: Messages) -> None:
@@ -218,12 +212,12 @@ def _carry_out(
     messages: Messages,
 ) -> int:
     started = time.monotonic()
-    out, err = sinks
+    out, _ = sinks
     subreaper = become_subreaper()
-    with select.epoll() as poll:
+    with select.epoll() as poll, select.epoll() as flow:
         console = Console(out, style)
         processes = Processes(poll, f"DAVINCIRUN_RUN_ID={plan.run_id}".encode(), subreaper)
-        output = Output(poll, console, messages.warning)
+        output = Output(flow, console, messages.warning)
 
         def on_event(launch: Launch, event: Event) -> None:
             if isinstance(event, (WorkerExited, StartFailed)) and launch.cause is event:
@@ -236,6 +230,7 @@ def _carry_out(
         supervisor = Supervisor(
             commands,
             poll,
+            flow,
             processes,
             output,
             [*dict.fromkeys(sinks)],
@@ -258,6 +253,12 @@ def _carry_out(
         output.close()
         processes.close()
     return exit_status(done)
+
+
+def _style(options: Options, environ: Mapping[str, str], out: Sink, workers: int) -> Style:
+    """Prefixes on a terminal where there is more than one worker, or as asked; colours never but on a terminal."""
+    prefix = out.is_terminal and workers > 1 if options.prefix is None else options.prefix
+    return Style(prefix, colour=prefix and out.is_terminal and not environ.get("NO_COLOR"), terminal=out.is_terminal)
 
 
 def _sinks() -> Tuple[Sink, Sink]:

@@ -14,10 +14,12 @@ end before we go.
 from __future__ import annotations
 
 import signal
-from typing import Dict, FrozenSet, List, NamedTuple, Optional, Tuple, Union
+from typing import Dict, FrozenSet, List, Optional, Tuple, Union
+
+from davincirun.values import Value
 
 
-class Exit(NamedTuple):
+class Exit(Value):
     """How one process ended: by a code, or by a signal."""
 
     code: Optional[int] = None
@@ -35,7 +37,7 @@ class Exit(NamedTuple):
         return signal_name(self.signum) + (" (core dumped)" if self.core_dumped else "")
 
 
-class Phase(NamedTuple):
+class Phase(Value):
     """One of the four; ordered."""
 
     number: int
@@ -47,7 +49,7 @@ RUNNING, STOPPING, KILLING, DONE = (
 )
 
 
-class StartFailed(NamedTuple):
+class StartFailed(Value):
     """Event: a worker's command could not be run, and no later rank will be started.
 
     `status` is the launch's exit status (127 not found, 126 not executable, else 1), `problem` says why.
@@ -58,7 +60,7 @@ class StartFailed(NamedTuple):
     problem: str
 
 
-class WorkerExited(NamedTuple):
+class WorkerExited(Value):
     """Event: a worker has ended. Events come in the order in which the kernel reported the exits."""
 
     rank: int
@@ -66,21 +68,21 @@ class WorkerExited(NamedTuple):
     seconds: float  # how long the worker ran
 
 
-class SignalReceived(NamedTuple):
+class SignalReceived(Value):
     """Event: somebody sent a signal to the launcher."""
 
     signum: int
 
 
-class DeadlinePassed(NamedTuple):
+class DeadlinePassed(Value):
     """Event: the deadline that was set is over."""
 
 
-class NothingLeft(NamedTuple):
+class NothingLeft(Value):
     """Event: no process of the job exists any more."""
 
 
-class GuardianDied(NamedTuple):
+class GuardianDied(Value):
     """Event: the process that the platform started was killed under us."""
 
 
@@ -88,39 +90,39 @@ Event = Union[StartFailed, WorkerExited, SignalReceived, DeadlinePassed, Nothing
 Cause = Union[StartFailed, WorkerExited, SignalReceived, GuardianDied]
 
 
-class StartWorker(NamedTuple):
+class StartWorker(Value):
     """Action: start this rank's command."""
 
     rank: int
 
 
-class Stop(NamedTuple):
+class Stop(Value):
     """Action: send `signum` to everything that is left of the job, and wake what is stopped."""
 
     signum: int
 
 
-class Kill(NamedTuple):
+class Kill(Value):
     """Action: SIGKILL everything that is left, until nothing is."""
 
 
-class SetDeadline(NamedTuple):
+class SetDeadline(Value):
     """Action: send DeadlinePassed in so many seconds; replaces the deadline before."""
 
     seconds: float
 
 
-class PassOn(NamedTuple):
+class PassOn(Value):
     """Action: send the signal to each worker, not to its children."""
 
     signum: int
 
 
-class Suspend(NamedTuple):
+class Suspend(Value):
     """Action: stop all workers and their groups as Ctrl-Z does."""
 
 
-class Resume(NamedTuple):
+class Resume(Value):
     """Action: let them go on."""
 
 
@@ -130,7 +132,7 @@ KILL_PATIENCE_SECONDS = 5.0  # a process in an uninterruptible system call can't
 STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
-class Launch(NamedTuple):
+class Launch(Value):
     """The state of a launch."""
 
     grace_seconds: float

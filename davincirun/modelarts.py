@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 from posixpath import join
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from davincirun.cluster import Device, Server
 from davincirun.errors import PlatformError
+from davincirun.values import Value
 
 HOME = "/home/ma-user"
 
@@ -25,7 +26,7 @@ _MARKS = (
 )
 
 
-class Operator(NamedTuple):
+class Operator(Value):
     """A custom operator to install before the job."""
 
     url: str
@@ -33,14 +34,14 @@ class Operator(NamedTuple):
     folder: str  # ours: created before, removed after
 
 
-class LogUpload(NamedTuple):
+class LogUpload(Value):
     """A file to copy into the object store again and again while the job runs."""
 
     source: str
     target: str  # a URL
 
 
-class RoutePlan(NamedTuple):
+class RoutePlan(Value):
     """A wish for ranks ordered by the network's topology."""
 
     topology_path: str

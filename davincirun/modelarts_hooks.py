@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Tuple
 
 from davincirun.cluster import Server
 from davincirun.errors import PlatformError
 from davincirun.modelarts import LogUpload, Operator, RoutePlan, completed_topology, planned_server
+from davincirun.values import Value
 
 if TYPE_CHECKING:
     import socket
@@ -34,14 +35,14 @@ _MAIN_OF = (
 )
 
 
-class Uploader(NamedTuple):
+class Uploader(Value):
     """A running log upload; `channel` becomes readable when the process `pid` has ended."""
 
     pid: int
     channel: socket.socket
 
 
-class Route(NamedTuple):
+class Route(Value):
     """What route planning decided for this node."""
 
     server: Server  # this node's devices in their new order
@@ -187,7 +188,7 @@ def plan_route(
     server_id: str,
     environ: Mapping[str, str],
     root: str = "/",
-    seconds: float = 300.0,
+    run: Callable[[Sequence[str], Mapping[str, str]], int] = run_command,
 ) -> Route:
     """Let the platform's `route_plan` library order the ranks by `topology`, in a process of its own.
 
@@ -204,7 +205,7 @@ def plan_route(
             file.write(topology)
         library = os.path.join(root, "usr/local/route")
         places = (library, topology_path, rank_table_path, table_path, server_id, answer_path)
-        status = run_command(_python("route_planning", *places), environ, seconds)
+        status = run(_python("route_planning", *places), environ)
         if not os.path.isfile(answer_path):
             raise PlatformError(f"route planning ended with status {status} and no answer")
         with open(answer_path, encoding="utf-8") as file:

@@ -9,16 +9,13 @@ said once, and the console's copy goes on. From Python 3.10 on the kernel moves 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 from typing import Callable, Dict, List, Optional
 
 from davincirun.console import Console
 from davincirun.ranklog import RankLog
-
-_F_SETPIPE_SZ = 1031  # fcntl.F_SETPIPE_SZ since Python 3.10
-_PIPE_BYTES = 1 << 20  # as much as an unprivileged process may ask for (proc(5), pipe-max-size)
+from davincirun.sink import enlarge_pipe
 
 
 class Output:
@@ -36,10 +33,7 @@ class Output:
     def open(self, rank: int, log_path: str) -> int:
         """Prepare a worker's pipe and file; the end that becomes its stdout and stderr, for the caller to close."""
         pipe_fd, worker_fd = os.pipe()
-        try:
-            fcntl.fcntl(pipe_fd, _F_SETPIPE_SZ, _PIPE_BYTES)
-        except OSError:
-            pass  # the user's share of pipe memory is used up: 64 KiB work too
+        enlarge_pipe(pipe_fd)
         os.set_blocking(pipe_fd, False)
         log = RankLog(rank, pipe_fd, self._open_file(rank, log_path))
         self._by_pipe[pipe_fd] = self._by_rank[rank] = log

@@ -6,13 +6,14 @@ Planning decides and creates nothing.
 from __future__ import annotations
 
 from posixpath import join
-from typing import Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import Dict, Mapping, Optional, Tuple
 
 from davincirun.environment import Identity, Job, device_id, directories, worker_changes
 from davincirun.identity import Me
+from davincirun.values import Value
 
 
-class TableFile(NamedTuple):
+class TableFile(Value):
     """The rank table that workers are given."""
 
     path: str
@@ -20,7 +21,7 @@ class TableFile(NamedTuple):
     origin: str  # where it comes from, for people
 
 
-class Settings(NamedTuple):
+class Settings(Value):
     """What the options, the platform and this machine lay down for the launch."""
 
     command: Tuple[str, ...]
@@ -32,7 +33,7 @@ class Settings(NamedTuple):
     visible_devices: Optional[str]  # ASCEND_RT_VISIBLE_DEVICES for the workers, when cards were chosen
 
 
-class WorkerSpec(NamedTuple):
+class WorkerSpec(Value):
     """One worker to start."""
 
     rank: int
@@ -47,7 +48,7 @@ class WorkerSpec(NamedTuple):
     directories: Tuple[str, ...]  # that must exist before it starts
 
 
-class LaunchPlan(NamedTuple):
+class LaunchPlan(Value):
     """All that a launch on this node does."""
 
     job_id: str

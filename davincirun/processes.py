@@ -16,10 +16,11 @@ import signal
 import subprocess
 import time
 from contextlib import contextmanager
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from davincirun.descendants import carriers, descendants, signal_each
 from davincirun.lifecycle import Exit
+from davincirun.values import Value
 
 _SYS_PIDFD_OPEN = 434  # the same on every architecture
 _DESCRIPTORS_PER_WORKER = 4  # pipe, log, pidfd, and one to spare
@@ -35,7 +36,7 @@ class StartError(Exception):
         self.problem = problem
 
 
-class _Worker(NamedTuple):
+class _Worker(Value):
     rank: int
     process: "subprocess.Popen[bytes]"
     pidfd: int  # -1 where the kernel has none
@@ -63,7 +64,7 @@ class Processes:
     def start(
         self, rank: int, argv: Sequence[str], env: Mapping[str, str], cwd: Optional[str], stdin: Optional[int], out: int
     ) -> None:
-        """Start one worker with `out` as its stdout and stderr; `stdin` None inherits ours. StartError when it can't be.
+        """Start one worker with `out` as its stdout and stderr; `stdin` None inherits ours. StartError if it can't be.
 
         Popen forks without running Python code in the child (no preexec_fn), so threads do no harm.
         """

@@ -13,6 +13,7 @@ from typing import Optional
 _MOVE_BYTES = 1 << 20  # a whole pipe at once
 _READ_BYTES = 1 << 18
 _MEMORY_BYTES = 1 << 20
+_RECENT_BYTES = 1 << 13  # of what has been shown, kept for the report once the file has failed
 
 _splice = getattr(os, "splice", None)  # Python 3.10
 
@@ -31,6 +32,7 @@ class RankLog:
         self._in_file = 0  # so much of it is in the file; what follows is in memory
         self._memory = bytearray()
         self._memory_start = 0
+        self._recent = b""  # what stood before the memory, or its end
         self._can_splice = _splice is not None
 
     @property
@@ -51,27 +53,32 @@ class RankLog:
             count = self._copied()
         return count > 0
 
-    def read(self, size: int) -> bytes:
-        """The first `size` bytes of what has been received but not shown; fewer only when there are no more."""
-        text = b""
+    def read_into(self, buffer: bytearray) -> int:
+        """Fill `buffer` with the first of what was received but not shown; how many bytes: all, if they fit."""
+        count = 0
         if self._file_fd is not None and self.shown < self._in_file:
-            wanted = min(size, self._in_file - self.shown)
-            text = os.pread(self._file_fd, wanted, self.shown)
-            if len(text) < wanted:  # somebody has truncated the file: what is gone can't be shown
-                self.shown = self._in_file - len(text)
-        start = self.shown + len(text) - self._memory_start
-        return text + bytes(self._memory[start : start + size - len(text)]) if self._memory else text
+            wanted = min(len(buffer), self._in_file - self.shown)
+            with memoryview(buffer) as view:
+                count = os.preadv(self._file_fd, [view[:wanted]], self.shown)
+            if count < wanted:  # somebody has truncated the file: what is gone can't be shown
+                self.shown = self._in_file - count
+        start = self.shown + count - self._memory_start
+        held = self._memory[start : start + len(buffer) - count] if self._memory else b""
+        buffer[count : count + len(held)] = held
+        return count + len(held)
 
     def show(self, count: int) -> None:
         """The console has been given `count` more bytes."""
         self.shown += count
         if self.shown > self._memory_start and self._memory:
-            del self._memory[: self.shown - self._memory_start]
+            gone = self.shown - self._memory_start
+            self._recent = (self._recent + self._memory[:gone])[-_RECENT_BYTES:]
+            del self._memory[:gone]
             self._memory_start = self.shown
 
     def last(self, size: int) -> bytes:
-        """The last bytes received, as far as they still exist."""
-        kept = bytes(self._memory[-size:])
+        """The last bytes received, at most 8 KiB of them, as far as they still exist."""
+        kept = (self._recent + self._memory)[-size:]
         if len(kept) == size or self._file_fd is None:
             return kept
         size -= len(kept)

@@ -1,7 +1,8 @@
 """The loop that joins the lifecycle to processes and output. It decides nothing.
 
-Signals, exits, output, a console that takes more and the guardian's life line all wake one `epoll`, whose ready
-list keeps the kernel's order; a deadline is its time-out. While nothing happens, nothing runs.
+Signals, exits, the guardian's life line and the flow of output all wake one `epoll`, whose ready list keeps the
+kernel's order; a deadline is its time-out. The flow (the workers' pipes, a console that takes more) has an epoll of
+its own inside the first, a tap that is closed for a moment after each look. While nothing happens, nothing runs.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ import os
 import select
 import signal
 import time
-from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from davincirun import lifecycle
 from davincirun.lifecycle import DONE, KILLING, RUNNING, STOPPING, Launch
 from davincirun.output import Output
 from davincirun.processes import Processes, StartError
 from davincirun.sink import Sink
+from davincirun.values import Value
 from davincirun.wakeup import Wakeup
 
+GATHERING_SECONDS = 0.002  # at most so long a line waits while others come; the first after a silence doesn't
 CONSOLE_PATIENCE_SECONDS = 600.0  # for a paused reader after the job's own end; a signal cuts it short
 STUCK_SECONDS = 1.0  # a console that has taken nothing for so long gets no more time after a signal
 
 
-class WorkerCommand(NamedTuple):
+class WorkerCommand(Value):
     """All that starting one worker takes."""
 
     rank: int
@@ -40,6 +43,7 @@ class Supervisor:
         self,
         commands: Iterable[WorkerCommand],
         poll: select.epoll,
+        flow: select.epoll,
         processes: Processes,
         output: Output,
         sinks: Sequence[Sink],
@@ -50,6 +54,8 @@ class Supervisor:
     ) -> None:
         self._commands: Dict[int, WorkerCommand] = {command.rank: command for command in commands}
         self._poll = poll
+        self._flow = flow
+        self._tap_opens: Optional[float] = None  # when output is looked at again; None: as soon as there is some
         self._processes = processes
         self._output = output
         self._sinks = sinks
@@ -61,6 +67,7 @@ class Supervisor:
         self.launch, self._first_actions = lifecycle.begin(tuple(self._commands), grace_seconds)
         poll.register(wakeup.fd, select.EPOLLIN)
         poll.register(lifeline_fd, select.EPOLLIN)
+        poll.register(flow.fileno(), select.EPOLLIN)
 
     def run(self) -> Launch:
         """Carry the launch out until nothing is left of it."""
@@ -89,7 +96,8 @@ class Supervisor:
             self._show()
 
     def _wait(self) -> List[int]:
-        timeout = None if self._deadline is None else max(self._deadline - time.monotonic(), 0)
+        until = [moment for moment in (self._deadline, self._tap_opens) if moment is not None]
+        timeout = max(min(until) - time.monotonic(), 0) if until else None
         return [fd for fd, _ in self._poll.poll(timeout)]
 
     def _handle(self, ready: List[int]) -> None:
@@ -97,21 +105,32 @@ class Supervisor:
             rank = self._processes.rank_of(fd)
             if rank is not None:
                 self._ended(rank)
-            elif self._output.owns(fd):
-                self._output.receive(fd)
+            elif fd == self._flow.fileno():
+                self._let_flow()
             elif fd == self._wakeup.fd:
                 self._signalled(self._wakeup.take())
             elif fd == self._lifeline_fd:
                 self._poll.unregister(fd)
                 self._is_cut_short = True
                 self._happen(lifecycle.GuardianDied())
+        if self._tap_opens is not None and time.monotonic() >= self._tap_opens:
+            self._tap_opens = None
+            self._poll.modify(self._flow.fileno(), select.EPOLLIN)
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            self._deadline = None
+            self._happen(lifecycle.DeadlinePassed())
+
+    def _let_flow(self) -> None:
+        """Move what was printed, then let it gather for a moment: a wake-up for every line would be half the work."""
+        for fd, _ in self._flow.poll(0):
+            if self._output.owns(fd):
+                self._output.receive(fd)
             else:
                 for sink in self._sinks:
                     if sink.fd == fd:
                         sink.flush()
-        if self._deadline is not None and time.monotonic() >= self._deadline:
-            self._deadline = None
-            self._happen(lifecycle.DeadlinePassed())
+        self._poll.modify(self._flow.fileno(), 0)
+        self._tap_opens = time.monotonic() + GATHERING_SECONDS
 
     def _signalled(self, signums: List[int]) -> None:
         for signum in signums:
@@ -146,7 +165,7 @@ class Supervisor:
     def _show(self) -> None:
         self._output.advance()
         for sink in self._sinks:
-            sink.watch(self._poll)
+            sink.watch(self._flow)
 
     def _happen(self, event: lifecycle.Event) -> None:
         self.launch, actions = lifecycle.step(self.launch, event)

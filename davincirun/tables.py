@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import time
 from posixpath import join
-from typing import Callable, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, Tuple
 
 from davincirun import files, ranktable
 from davincirun.cluster import Cluster, Device, Server, SuperPod
-from davincirun.devices import Detected
 from davincirun.errors import DeviceError, RankTableError, UsageError
 from davincirun.host import this_host
 from davincirun.identity import Me, find_me
 from davincirun.messages import Messages
 from davincirun.options import Options
+from davincirun.pausing import Pause
 from davincirun.plan import TableFile
 from davincirun.report import duration
+from davincirun.values import Value
+
+if TYPE_CHECKING:
+    from davincirun.devices import Detected
 
 GROUP_LIST_NAME = "jobstart_hccl.json"
 DEFAULT_PATH = f"/user/config/{GROUP_LIST_NAME}"
@@ -25,21 +29,21 @@ _MANY = 1 << 16  # more devices than any machine has: where we can't know how ma
 _PROGRESS_SECONDS = (1, 10, 60, 300)  # when a wait says that it goes on; then every five minutes
 
 
-class Source(NamedTuple):
+class Source(Value):
     """A rank table file that the user or the platform names."""
 
     path: str
     origin: str  # what names it
 
 
-class Places(NamedTuple):
+class Places(Value):
     """Where a table of ours may be written."""
 
     shared: str  # the platform's folder for converted tables, or the job's own
     own: str  # a path that is this launch's alone
 
 
-class Found(NamedTuple):
+class Found(Value):
     """The table, who we are in it, and what the user should know about it."""
 
     file: TableFile
@@ -48,9 +52,6 @@ class Found(NamedTuple):
     servers: Tuple[Server, ...]
     visible_devices: Optional[str]  # for the workers, when the user chose cards by an option
     notes: Tuple[str, ...]
-
-
-Pause = Callable[[Sequence[int], float], None]
 
 
 def table_source(
@@ -166,8 +167,8 @@ def _check_visible(environ: Mapping[str, str], workers: int) -> None:
         visible = parse_visible_devices(text, _MANY)
         if len(visible) < workers:
             raise DeviceError(
-                f"{_VISIBLE}={text}: {len(visible)} cards are visible, but the rank table has {workers} for this server:"
-                f" unset the variable, or use a table of these cards"
+                f"{_VISIBLE}={text}: {len(visible)} cards are visible, but the rank table has {workers} here:"
+                " unset the variable, or use a table of these cards"
             )
 
 

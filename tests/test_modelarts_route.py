@@ -7,12 +7,13 @@ import gzip
 import json
 import os
 import shutil
+from functools import partial
 
 import pytest
 
 from davincirun.errors import PlatformError
 from davincirun.modelarts import RoutePlan
-from davincirun.modelarts_hooks import await_topology, plan_route
+from davincirun.modelarts_hooks import await_topology, plan_route, run_command
 
 FAKES = os.path.join(os.path.dirname(__file__), "data", "modelarts", "fakes")
 
@@ -63,7 +64,8 @@ def plan(tmp_path, environ):
     def plan(behaviour, seconds=60.0):
         environ["FAKE_ROUTE"] = behaviour
         table = str(tmp_path / "jobstart_hccl.json")
-        return plan_route('{"tor": 1}', table, "10.3.0.7", environ, str(tmp_path / "root"), seconds)
+        run = partial(run_command, seconds=seconds)
+        return plan_route('{"tor": 1}', table, "10.3.0.7", environ, str(tmp_path / "root"), run)
 
     return plan
 

@@ -27,11 +27,6 @@ class Answer(NamedTuple):
     stderr: str = ""
     failure: str = ""
 
-    @property
-    def command_line(self) -> str:
-        """The command as a user would type it."""
-        return " ".join((os.path.basename(self.argv[0]), *self.argv[1:]))
-
 
 class Commands:
     """Starts commands and collects their answers; on leaving the block those still running are killed."""
@@ -89,7 +84,7 @@ class Call:
     def stop(self) -> None:
         """Kills the command if it still runs."""
         self._stopped = True
-        if self._thread.is_alive() and self._child is not None:
+        if self._child is not None and self._child.returncode is None:
             _kill_group(self._child)
         self._thread.join()
 
@@ -109,6 +104,8 @@ class Call:
             except OSError as error:
                 self._answer = Answer(self._argv, failure=f"can't be run: {error.strerror}")
                 return
+            if self._stopped:  # `stop` came before there was a child to kill
+                _kill_group(self._child)
             self._answer = self._outcome(self._child)
 
     def _outcome(self, child: subprocess.Popen[bytes]) -> Answer:

@@ -12,12 +12,14 @@ from __future__ import annotations
 import os
 from typing import Mapping, Sequence, Tuple
 
-from davincirun.devices import Detected
+from davincirun.devices import Detected, LocalDevice
 from davincirun.devices.devnodes import device_ids
-from davincirun.devices.identify import Identified, identify
-from davincirun.devices.tools import Tool, find_tool, read_text, tool_environment
+from davincirun.devices.pci import PCI_VENDOR, generation_of
+from davincirun.devices.reading import whole_number
+from davincirun.devices.tools import find_tool, read_text, tool_environment
 from davincirun.errors import DeviceError
 
+_NODES_ALONE = "only the nodes in /dev tell which cards there are: names, health and processes are not known"
 _UNFIT = ("Alarm", "Critical", "UNKNOWN")
 
 
@@ -31,15 +33,19 @@ def detect(
 ) -> Detected:
     """The devices below `root`, the tools being looked for along the PATH of `environ` first.
 
-    `timeout_seconds` is for each run of a tool. Without `addresses` and `details` the nodes are read and nothing
-    is run, if there are any. A DeviceError says where no card was found, or with `require_healthy` which is unfit.
+    `timeout_seconds` is for each run of a tool. Without `details` npu-smi is not asked where there are nodes, and
+    without `addresses` nor hccn_tool; then nothing is run. A DeviceError says where no card was found, or with
+    `require_healthy`, which needs the details, which one is unfit.
     """
     nodes = read_nodes(root)
-    if nodes and not (addresses or details or require_healthy):
-        return Detected(identify(nodes, None, None).devices)
-    detected = _ask_tools(nodes, environ, root, timeout_seconds, addresses)
+    details = details or require_healthy or not nodes
+    if not (addresses or details):
+        return Detected(
+            tuple(LocalDevice(index, node, source=f"/dev/davinci{node}") for index, node in enumerate(nodes))
+        )
+    detected = _ask_tools(nodes, environ, root, timeout_seconds, addresses, details)
     if require_healthy:
-        _refuse_unfit(detected)
+        refuse_unfit(detected)
     return detected
 
 
@@ -51,44 +57,8 @@ def read_nodes(root: str = "/") -> Tuple[int, ...]:
         return ()
 
 
-def _ask_tools(
-    nodes: Sequence[int], environ: Mapping[str, str], root: str, timeout_seconds: float, addresses: bool
-) -> Detected:
-    npu_smi = find_tool("npu-smi", environ, root)
-    if npu_smi.path is None and not nodes:
-        raise DeviceError(_no_card([_not_found(npu_smi)], environ, root))
-    from davincirun.devices import queries  # these two bring `subprocess`: only where there is something to run
-    from davincirun.devices.commands import Commands
-
-    with Commands(tool_environment(environ, root), timeout_seconds) as commands:
-        smi = queries.ask_npu_smi(commands, npu_smi.path) if npu_smi.path else queries.SmiAnswers()
-        identified = identify(nodes, smi.id_map, smi.table)
-        if not identified.devices:
-            raise DeviceError(_no_card(list(smi.failures) or ["npu-smi lists no chip"], environ, root))
-        notes = list(smi.failures) if npu_smi.path else [_not_found(npu_smi)]
-        if notes and not (smi.id_map or smi.table):
-            notes.append("the devices are those of /dev alone: names, health and processes are not known")
-        detected = Detected(identified.devices, (*notes, *identified.notes), identified.generation)
-        detected = _with_numa_nodes(detected, identified, root)
-        if not addresses:
-            return detected
-        hccn_tool = find_tool("hccn_tool", environ, root)
-        conf_text = read_text(os.path.join(root, "etc/hccn.conf"))
-        return queries.ask_network(commands, detected, npu_smi.path, hccn_tool.path, conf_text)
-
-
-def _with_numa_nodes(detected: Detected, identified: Identified, root: str) -> Detected:
-    """The NUMA nodes, which the kernel knows by bus id; -1 there means that it doesn't."""
-    devices = []
-    for device in detected.devices:
-        bus_id = identified.bus_ids.get(device.device_id, "").lower()
-        path = os.path.join(root, "sys/bus/pci/devices", bus_id, "numa_node")
-        text = (read_text(path) or "").strip() if bus_id else ""
-        devices.append(device._replace(numa_node=int(text)) if text.isdigit() else device)
-    return detected._replace(devices=tuple(devices))
-
-
-def _refuse_unfit(detected: Detected) -> None:
+def refuse_unfit(detected: Detected) -> None:
+    """Raises a DeviceError if a device reports Alarm, Critical or UNKNOWN, or its health isn't known."""
     unfit = [device for device in detected.devices if device.health is None or device.health in _UNFIT]
     if unfit:
         told = ", ".join(f"device {device.device_id} is {device.health or 'of unknown health'}" for device in unfit)
@@ -96,6 +66,64 @@ def _refuse_unfit(detected: Detected) -> None:
             f"not every card is healthy: {told}; `npu-smi info -t health -i NPU` says why, "
             "--devices leaves cards out, and without --require-healthy they are used all the same"
         )
+
+
+def _ask_tools(
+    nodes: Sequence[int],
+    environ: Mapping[str, str],
+    root: str,
+    timeout_seconds: float,
+    addresses: bool,
+    details: bool,
+) -> Detected:
+    npu_smi = find_tool("npu-smi", environ, root)
+    if npu_smi.path is None and not nodes:
+        raise DeviceError(_no_card([npu_smi.absence], environ, root))
+    # These bring `subprocess` and the readers, which are only paid for where there is something to run.
+    from davincirun.devices.commands import Commands
+    from davincirun.devices.identify import identify
+    from davincirun.devices.network import ask_network
+    from davincirun.devices.queries import SmiAnswers, ask_npu_smi
+
+    with Commands(tool_environment(environ, root), timeout_seconds) as commands:
+        smi = ask_npu_smi(commands, npu_smi) if details else SmiAnswers()
+        identified = identify(nodes, smi.id_map, smi.table)
+        if not identified.devices:
+            raise DeviceError(_no_card(smi.notes or ["npu-smi lists no chip"], environ, root))
+        detected = Detected(identified.devices, (*smi.notes, *identified.notes), identified.generation)
+        detected = _with_numa_nodes(detected, identified.bus_ids, root)
+        if not (smi.id_map or smi.table):
+            detected = _with_generation_of_bus(detected, root)
+        if addresses:
+            hccn_tool = find_tool("hccn_tool", environ, root)
+            conf_text = read_text(os.path.join(root, "etc/hccn.conf"))
+            detected = ask_network(commands, detected, npu_smi, hccn_tool, conf_text)
+    return detected
+
+
+def _with_generation_of_bus(detected: Detected, root: str) -> Detected:
+    """The generation by the PCI bus, for when only nodes are known: it decides on the form of the rank table."""
+    folder = os.path.join(root, "sys/bus/pci/devices")
+    try:
+        places = [os.path.join(folder, name) for name in os.listdir(folder)]
+    except OSError:
+        places = []
+    ours = [place for place in places if (read_text(os.path.join(place, "vendor")) or "").strip() == PCI_VENDOR]
+    generation = generation_of(read_text(os.path.join(place, "device")) or "" for place in ours)
+    read_off = "" if generation == "unknown" else f"; the PCI bus says generation {generation}"
+    return detected._replace(generation=generation, notes=(*detected.notes, _NODES_ALONE + read_off))
+
+
+def _with_numa_nodes(detected: Detected, bus_ids: Mapping[int, str], root: str) -> Detected:
+    """The NUMA nodes, which the kernel knows by bus id; -1 there means that it doesn't."""
+    devices = []
+    for device in detected.devices:
+        bus_id = bus_ids.get(device.device_id, "").lower()
+        path = os.path.join(root, "sys/bus/pci/devices", bus_id, "numa_node")
+        node = whole_number((read_text(path) or "").strip()) if bus_id else None
+        source = f"{device.source}, NUMA node: /sys"
+        devices.append(device if node is None else device._replace(numa_node=node, source=source))
+    return detected._replace(devices=tuple(devices))
 
 
 def _no_card(answers: Sequence[str], environ: Mapping[str, str], root: str) -> str:
@@ -106,7 +134,3 @@ def _no_card(answers: Sequence[str], environ: Mapping[str, str], root: str) -> s
         "In a container mount the cards (--runtime=ascend, or --device=/dev/davinci0 and so on); "
         f"for a try without cards use --simulate 8; for GPUs{gpu} use the GPU engine, mpirun"
     )
-
-
-def _not_found(tool: Tool) -> str:
-    return f"{tool.name} is neither on PATH nor in {', '.join(tool.places)}"

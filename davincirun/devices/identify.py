@@ -39,7 +39,7 @@ def identify(nodes: Sequence[int], id_map: Optional[IdMap], table: Optional[Info
     devices.sort()
     if [device.logical_id for device in devices] != list(range(len(devices))):
         notes.append(f"the logical ids are {_listed(d.logical_id for d in devices)}, not 0 to {len(devices) - 1}")
-    notes += _ill(devices)
+    notes += _ill(devices) + _busy(devices)
     bus_ids = {device_id: _bus_id(row, table) for device_id, row in by_device_id.items()}
     return Identified(
         tuple(devices),
@@ -83,10 +83,15 @@ def _rows_of(table: Optional[InfoTable]) -> Tuple[MapRow, ...]:
     """The map as far as the table of `npu-smi info` has it, for when `-m` failed."""
     chips = table.chips if table else ()
     return tuple(
-        MapRow(chip.npu_id, chip.chip_id, chip.logic_id, chip.phy_id, name=chip.name)
+        MapRow(chip.npu_id, chip.chip_id, _logic_id(chip), chip.phy_id, name=chip.name)
         for chip in chips
         if chip.npu_id is not None
     )
+
+
+def _logic_id(chip: InfoChip) -> Optional[int]:
+    """The logical id where the table has it: for the 950 the NPU id is that."""
+    return chip.npu_id if _generation_of(chip.name or "") == "950" else chip.logic_id
 
 
 def _in_logical_order(rows: Sequence[MapRow]) -> List[MapRow]:
@@ -174,10 +179,15 @@ def _bus_id(row: MapRow, table: Optional[InfoTable]) -> Optional[str]:
 
 def _ill(devices: Sequence[LocalDevice]) -> List[str]:
     return [
-        f"device {device.device_id} reports {device.health}: `npu-smi info -t health -i {device.npu_id}` says why"
+        f"device {device.device_id} reports {device.health}: `npu-smi info -t health -i {device.npu_id}"
+        f"{'' if device.chip_id is None else f' -c {device.chip_id}'}` says why"
         for device in devices
         if device.health not in (None, "OK")
     ]
+
+
+def _busy(devices: Sequence[LocalDevice]) -> List[str]:
+    return [f"device {device.device_id} is in use by pid {_listed(device.pids)}" for device in devices if device.pids]
 
 
 def _pids(row: MapRow, table: Optional[InfoTable]) -> Tuple[int, ...]:

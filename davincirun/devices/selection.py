@@ -39,6 +39,25 @@ def parse_visible_devices(text: str, count: int) -> Tuple[int, ...]:
     return tuple(ids)
 
 
+def parse_container_devices(text: str) -> Tuple[int, ...]:
+    """The physical ids in ASCEND_VISIBLE_DEVICES, by which docker's Ascend runtime mounts cards.
+
+    Forms: `0-2,4`, names as `npu-1,npu-3` or `Ascend910-0`, never mixed; `void` or nothing mounts none. Ids from
+    100 are virtual NPUs. Anything else is a DeviceError.
+    """
+    if text in ("", "void"):
+        return ()
+    items = [item.strip() for item in text.split(",")]
+    prefixes = {item.rpartition("-")[0] for item in items if not item[:1].isdigit()}
+    if prefixes and (len(prefixes) > 1 or any(item[:1].isdigit() for item in items)):
+        raise DeviceError(f"ASCEND_VISIBLE_DEVICES={text}: wanted ids or names of one kind, not both")
+    bare = [item.rpartition("-")[2] if prefixes else item for item in items]
+    try:
+        return parse_ids(",".join(bare))
+    except ValueError as error:
+        raise DeviceError(f"ASCEND_VISIBLE_DEVICES={text}: {error}; wanted ids as 0-2,4 or names as npu-1") from None
+
+
 def select(detected: Detected, logical_ids: Sequence[int]) -> Detected:
     """`detected` with only the devices of these logical ids, in this order; the ids stay what they are.
 

@@ -83,7 +83,7 @@ def _chips(rows: Sequence[Row]) -> Tuple[List[InfoChip], List[Problem]]:
         if kind == "chip head":
             head = row[0]
         elif kind == "name":
-            chips, problems = _without_chip_row(waiting, chips, problems)
+            _keep_without_chip_row(waiting, chips, problems)
             waiting = (number, line, _name_row(row))
         elif kind == "chip":
             if waiting is None:  # the tool drops the name row when the health code is none it knows
@@ -92,16 +92,18 @@ def _chips(rows: Sequence[Row]) -> Tuple[List[InfoChip], List[Problem]]:
             waiting = None
         elif kind == "unknown":
             problems.append(Problem(number, line, "neither a name row nor a chip row"))
-    return _without_chip_row(waiting, chips, problems)
+    _keep_without_chip_row(waiting, chips, problems)
+    return chips, problems
 
 
-def _without_chip_row(
+def _keep_without_chip_row(
     waiting: Optional[Tuple[int, str, InfoChip]], chips: List[InfoChip], problems: List[Problem]
-) -> Tuple[List[InfoChip], List[Problem]]:
-    if waiting is None:
-        return chips, problems
-    number, line, chip = waiting
-    return [*chips, chip], [*problems, Problem(number, line, "no chip row below this name row")]
+) -> None:
+    """Adds the chip of a name row that no chip row followed: a failing query drops the rest of an NPU."""
+    if waiting is not None:
+        number, line, chip = waiting
+        chips.append(chip)
+        problems.append(Problem(number, line, "no chip row below this name row"))
 
 
 def _kind(row: Tuple[str, ...]) -> Tuple[str, Tuple[str, ...]]:

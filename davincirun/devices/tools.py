@@ -19,6 +19,11 @@ class Tool(NamedTuple):
     path: Optional[str]  # None: it is neither on PATH nor in `places`
     places: Tuple[str, ...]  # besides PATH
 
+    @property
+    def absence(self) -> str:
+        """Where the tool is not."""
+        return f"{self.name} is neither on PATH nor in {', '.join(self.places)}"
+
 
 def find_tool(name: str, environ: Mapping[str, str], root: str) -> Tool:
     """Looks along PATH, then where the driver's installer puts its tools; most of them are on no PATH."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Dict, List, Mapping, NamedTuple, Sequence, Set, Tuple
+from typing import Dict, List, Mapping, Sequence, Set, Tuple
 
 from davincirun.errors import UsageError
+from davincirun.values import Value
 
 Group = Tuple[str, ...]  # an option with its values, or a single word
 
@@ -30,7 +31,7 @@ _SAME = {"-n": "-np", "-c": "-np", "--n": "-np", "--np": "-np", "--machinefile":
 _STAYS_ON_THE_LINE = re.compile(r"PATH$|LD_|OMPI_|OPAL_|PMIX_|PRTE_|ORTE_")
 
 
-class Rewritten(NamedTuple):
+class Rewritten(Value):
     """One OPENMPI_ variable's options, as they are passed on."""
 
     groups: Tuple[Group, ...]

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from davincirun.errors import PlatformError, UsageError
 from davincirun.mpi.arguments import Group, Rewritten, parameters, rewritten, untouched, without_repeats
 from davincirun.mpi.tune import broadcast_names
+from davincirun.values import Value
 
 DEFAULTS = {
     "OPENMPI_BIND_ARGS": "-bind-to none -map-by slot",
@@ -31,14 +32,14 @@ _ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 _OLDEST = (4, 0)
 
 
-class Version(NamedTuple):
+class Version(Value):
     """Which Open MPI an mpirun belongs to."""
 
     numbers: Tuple[int, ...]
     text: str
 
 
-class Request(NamedTuple):
+class Request(Value):
     """What is to be started where."""
 
     mpirun: str  # its path, or its name when login shells find it too
@@ -53,7 +54,7 @@ class Request(NamedTuple):
     is_root: bool
 
 
-class Command(NamedTuple):
+class Command(Value):
     """How mpirun is started."""
 
     argv: Tuple[str, ...]
@@ -117,8 +118,8 @@ def _completed(groups: Sequence[Group], request: Request, environ: Mapping[str, 
     users = [mca[name] for name in _SSH_PARAMETERS if name in mca]
     result = [group for group in kept if not (group[0] == "--mca" and group[1] in _SSH_PARAMETERS)]
     # 5.0 cuts the arguments at their first "=" when it hands them to a node that is to start others (a tree).
-    is_tree = mca.get("plm_rsh_no_tree_spawn", mca.get("plm_ssh_no_tree_spawn", "0")).lower() not in ("1", "true", "yes")
-    result[2:2] = [("--mca", "plm_rsh_args", _ssh_arguments(" ".join(users), request.port, not is_tree))]
+    is_flat = mca.get("plm_rsh_no_tree_spawn", "").lower() in ("1", "true", "yes")
+    result[2:2] = [("--mca", "plm_rsh_args", _ssh_arguments(" ".join(users), request.port, is_flat))]
     for name, value in KEEP_ALIVES.items():
         if name not in mca and not any(f"{prefix}_MCA_{name}" in environ for prefix in ("OMPI", "PRTE")):
             result.append(("--mca", name, value))

@@ -37,6 +37,7 @@ class Conductor(Supervisor):
         plan: MpiPlan,
         environ: Mapping[str, str],
         poll: select.epoll,
+        flow: select.epoll,
         processes: Processes,
         output: Output,
         sinks: Sequence[Sink],
@@ -46,7 +47,7 @@ class Conductor(Supervisor):
     ) -> None:
         commands = [WorkerCommand(rank, (), {}, None, "") for rank in range(plan.ranks)]
         grace_seconds = plan.orders.grace_seconds + GRACE_RESERVE_SECONDS
-        super().__init__(commands, poll, processes, output, sinks, *signals, grace_seconds, on_event)
+        super().__init__(commands, poll, flow, processes, output, sinks, *signals, grace_seconds, on_event)
         self._plan = plan
         self._environ = environ
         self._hub = hub

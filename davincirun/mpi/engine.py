@@ -135,6 +135,7 @@ def _carry_out(
 ) -> int:
     started = time.monotonic()
     err = sinks[1]
+    flow = select.epoll()
     subreaper = become_subreaper()
     processes = Processes(poll, f"DAVINCIRUN_RUN_ID={plan.orders.run_id}".encode(), subreaper)
     output = Output(poll, Console(err, Style(terminal=err.is_terminal)), messages.warning)
@@ -145,7 +146,9 @@ def _carry_out(
 
     variables = {HUB_VARIABLE: _hub_address(plan, hub), KEY_VARIABLE: hub.run_key}
     unique_sinks = [*dict.fromkeys(sinks)]
-    conductor = Conductor(plan, {**environ, **variables}, poll, processes, output, unique_sinks, signals, hub, on_event)
+    conductor = Conductor(
+        plan, {**environ, **variables}, poll, flow, processes, output, unique_sinks, signals, hub, on_event
+    )
     done = conductor.run()
     conductor.show_the_rest()
     failed = done.cause.rank if isinstance(done.cause, (WorkerExited, StartFailed)) else -1
@@ -159,6 +162,7 @@ def _carry_out(
     conductor.show_the_rest()
     output.close()
     processes.close()
+    flow.close()
     return exit_status(done)
 
 

@@ -11,14 +11,16 @@ import select
 import signal
 import socket
 import time
-from typing import Mapping, Optional, Tuple
+from typing import Mapping, Optional, Sequence, Tuple
 
+from davincirun import modelarts
 from davincirun.descendants import become_subreaper
 from davincirun.errors import PlatformError
 from davincirun.messages import Messages
 from davincirun.mpi import sshd, wire
 from davincirun.mpi.hosts import Nodes, Place
 from davincirun.options import Options
+from davincirun.pausing import Interrupted
 from davincirun.processes import Processes, StartError
 from davincirun.report import duration
 from davincirun.wakeup import Wakeup
@@ -53,9 +55,9 @@ def follow(
     become_subreaper()
     with select.epoll() as poll:
         processes = Processes(poll, b"", True)
-        pause = sshd.Pause(poll, None, signals)
+        pause = sshd.Watch(poll, None, signals)
         try:
-            _have_sshd(nodes.port, environ, processes, pause, messages)
+            _have_sshd(nodes.port, environ, _sshd_log(options, environ), processes, pause, messages)
             node_0 = _join(nodes, place, job, options.hosts_timeout_seconds, pause, messages)
             messages.info(f"node {place.node_rank} is ready; waiting for the end of node 0, {nodes.hosts[0]}")
             return _wait_for_end(node_0, nodes.hosts[0], options.grace_seconds, poll, pause, messages)
@@ -65,8 +67,14 @@ def follow(
             processes.close()
 
 
+def _sshd_log(options: Options, environ: Mapping[str, str]) -> str:
+    job_id = options.job_id or modelarts.job_id(environ, os.uname().nodename)
+    log_dir = os.path.abspath(options.log_dir or modelarts.log_dir(environ, os.path.isdir))
+    return os.path.join(log_dir, f"{job_id}-sshd.txt")
+
+
 def _have_sshd(
-    port: int, environ: Mapping[str, str], processes: Processes, pause: sshd.Pause, messages: Messages
+    port: int, environ: Mapping[str, str], log_path: str, processes: Processes, pause: sshd.Watch, messages: Messages
 ) -> None:
     if sshd.ask("127.0.0.1", port) is None:
         messages.detail(f"an sshd listens on port {port}")
@@ -74,26 +82,44 @@ def _have_sshd(
     argv = sshd.server_command(port, environ)
     if os.geteuid() == 0:
         os.makedirs("/run/sshd", 0o755, exist_ok=True)  # sshd refuses to start without
-    null_fd = os.open(os.devnull, os.O_RDWR)
-    try:
-        processes.start(_SSHD, argv, environ, None, null_fd, 2)
-    except StartError as error:
-        raise PlatformError(error.problem) from None
-    finally:
-        os.close(null_fd)
+    _start(argv, environ, log_path, processes)
     deadline = time.monotonic() + _SSHD_SECONDS
     while sshd.ask("127.0.0.1", port) is not None:
         if processes.look_at(_SSHD) is not None or time.monotonic() > deadline:
             raise PlatformError(
-                f"{' '.join(argv)}: doesn't come up, its own words stand above; host keys are made by ssh-keygen -A,"
+                f"{' '.join(argv)}: doesn't come up: {_last_line(log_path)}; host keys are made by ssh-keygen -A,"
                 " DAVINCIRUN_SSHD_CONFIG names another configuration"
             )
         pause(0.1)
-    messages.info(f"started {' '.join(argv)}")
+    messages.info(f"started {' '.join(argv)}; its log is {log_path}")
+
+
+def _start(argv: Sequence[str], environ: Mapping[str, str], log_path: str, processes: Processes) -> None:
+    try:
+        os.makedirs(os.path.dirname(log_path), exist_ok=True)
+        log_fd = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    except OSError:
+        log_fd = os.dup(2)
+    null_fd = os.open(os.devnull, os.O_RDONLY)
+    try:
+        processes.start(_SSHD, argv, environ, None, null_fd, log_fd)
+    except StartError as error:
+        raise PlatformError(error.problem) from None
+    finally:
+        os.close(log_fd)
+        os.close(null_fd)
+
+
+def _last_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return (file.read().strip() or "it says nothing").rsplit("\n", 1)[-1].strip()
+    except OSError:
+        return "its own words stand above"
 
 
 def _join(
-    nodes: Nodes, place: Place, job: Tuple[int, str], seconds: float, pause: sshd.Pause, messages: Messages
+    nodes: Nodes, place: Place, job: Tuple[int, str], seconds: float, pause: sshd.Watch, messages: Messages
 ) -> socket.socket:
     port, key = job
     progress = sshd.Progress()
@@ -118,7 +144,7 @@ def _wait_for_end(
     host: str,
     grace_seconds: float,
     poll: select.epoll,
-    pause: sshd.Pause,
+    pause: sshd.Watch,
     messages: Messages,
 ) -> int:
     """Node 0's status. A signal to us is node 0's business: it stops the whole job, and then tells us."""
@@ -129,7 +155,7 @@ def _wait_for_end(
     while deadline is None or time.monotonic() < deadline:
         try:
             ready = pause(3600 if deadline is None else max(deadline - time.monotonic(), 0))
-        except sshd.Interrupted as interruption:
+        except Interrupted as interruption:
             if deadline is not None or interruption.exit_status == 128 + signal.SIGKILL:
                 raise
             signum = interruption.exit_status - 128

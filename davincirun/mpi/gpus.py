@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Mapping, NamedTuple, Optional
+from typing import Mapping, Optional
 
 from davincirun.devices.tools import find_tool
 from davincirun.errors import UsageError
+from davincirun.values import Value
 
 _NOTHING = ("", "none", "void", "-1", "NoDevFiles")
 _LIST_SECONDS = 20.0
 
 
-class Gpus(NamedTuple):
+class Gpus(Value):
     """The GPUs of one node; a MIG instance counts as one."""
 
     per_node: int

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
-from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, List, Mapping, Optional, Sequence, Tuple
 
 from davincirun.errors import IdentityError, PlatformError, UsageError
 from davincirun.identity import Host
+from davincirun.values import Value
 
 INDEX_VARIABLES = ("MA_TASK_INDEX", "VC_TASK_INDEX", "VK_TASK_INDEX")  # in the order of the platform's own scripts
 _DEFAULT_PORT = 22
 
 
-class Node(NamedTuple):
+class Node(Value):
     """One node, as Open MPI and ssh call it."""
 
     host: str  # a name or an address, IPv6 without brackets
     slots: Optional[int] = None  # ranks it takes; None: its cards
 
 
-class Nodes(NamedTuple):
+class Nodes(Value):
     """All nodes of a job; node 0, where mpirun runs, first."""
 
     nodes: Tuple[Node, ...]
@@ -31,7 +32,7 @@ class Nodes(NamedTuple):
         return tuple(node.host for node in self.nodes)
 
 
-class Place(NamedTuple):
+class Place(Value):
     """Which of the nodes this machine is."""
 
     node_rank: int

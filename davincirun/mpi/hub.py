@@ -7,25 +7,27 @@ what the rank prints, a `node` is another node's launcher, which waits for the j
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import socket
-from typing import Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Dict, List, Optional, Tuple, Union
 
 from davincirun.lifecycle import Exit
 from davincirun.mpi.wire import Lines, Message, keep_alive, line, proof, same
 from davincirun.sink import Sink
+from davincirun.values import Value
 
 _READ_BYTES = 1 << 17
 
 
-class Arrived(NamedTuple):
+class Arrived(Value):
     """A rank's shim is there."""
 
     rank: int
 
 
-class Reported(NamedTuple):
+class Reported(Value):
     """A rank's worker has ended."""
 
     rank: int
@@ -33,7 +35,7 @@ class Reported(NamedTuple):
     seconds: float
 
 
-class Refused(NamedTuple):
+class Refused(Value):
     """A rank's worker can't be started; `status` as a shell has it."""
 
     rank: int
@@ -41,20 +43,20 @@ class Refused(NamedTuple):
     problem: str
 
 
-class Lost(NamedTuple):
+class Lost(Value):
     """A shim's connection broke before it had reported its worker's end."""
 
     rank: int
     problem: str
 
 
-class NodeArrived(NamedTuple):
+class NodeArrived(Value):
     """Another node's launcher is there."""
 
     node_rank: int
 
 
-class NodeSignalled(NamedTuple):
+class NodeSignalled(Value):
     """Another node's launcher was told to end."""
 
     node_rank: int
@@ -64,7 +66,7 @@ class NodeSignalled(NamedTuple):
 Heard = Union[Arrived, Reported, Refused, Lost, NodeArrived, NodeSignalled]
 
 
-class Fate(NamedTuple):
+class Fate(Value):
     """Where a rank ran and what it left, for the closing report."""
 
     host: str
@@ -74,8 +76,9 @@ class Fate(NamedTuple):
 
 
 class _Peer:
-    def __init__(self, sock: socket.socket, challenge: str) -> None:
+    def __init__(self, sock: socket.socket, address: str, challenge: str) -> None:
         self.sock = sock
+        self.address = address
         self.challenge = challenge
         self.lines = Lines()
         self.kind = ""  # until it has proved the key
@@ -136,7 +139,12 @@ class Hub:
         except BlockingIOError:
             return []
         except OSError as error:
-            return self._gone(peer, os.strerror(error.errno or 0))
+            problem = os.strerror(error.errno or 0)
+            if error.errno not in (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH):
+                return self._gone(peer, problem)
+            # The machine is dark; its other connections would only be found out one after the other.
+            there = [other for other in self._peers.values() if other.address == peer.address]
+            return [event for other in there for event in self._gone(other, problem)]
         if not data:
             return self._gone(peer, "the connection was closed")
         if peer.kind == "output":
@@ -176,12 +184,12 @@ class Hub:
 
     def _accept(self) -> None:
         try:
-            sock, _ = self._listening.accept()
+            sock, address = self._listening.accept()
         except OSError:
             return  # it has gone again
         sock.setblocking(False)
         keep_alive(sock)
-        peer = _Peer(sock, os.urandom(16).hex())
+        peer = _Peer(sock, address[0], os.urandom(16).hex())
         self._peers[sock.fileno()] = peer
         self._poll.register(sock.fileno(), select.EPOLLIN)
         self._send(peer, {"challenge": peer.challenge})

@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from typing import List, NamedTuple, Sequence, Tuple
+from typing import List, Sequence, Tuple
+
+from davincirun.values import Value
 
 _WORD_BYTES = 96 * 1024  # the kernel takes 128 KiB in one argument
 
 
-class Orders(NamedTuple):
+class Orders(Value):
     """What every rank's shim has to know, the same for all."""
 
     argv: Tuple[str, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from posixpath import join
-from typing import List, Mapping, NamedTuple, Optional, Tuple
+from typing import List, Mapping, Optional, Tuple
 
 from davincirun import modelarts
 from davincirun.errors import DeviceError, PlatformError, UsageError
@@ -16,6 +16,7 @@ from davincirun.mpi.hosts import Node, Nodes, Place, find_nodes, host_file_text,
 from davincirun.mpi.payload import Orders, encode
 from davincirun.mpi.worker import HUB_VARIABLE, KEY_VARIABLE
 from davincirun.options import Options
+from davincirun.values import Value
 
 _LOGIN_PATH = ("/bin", "/usr/bin", "/usr/local/bin")  # where sshd's logins look without being told
 _VERSION_SECONDS = 20.0
@@ -27,7 +28,7 @@ _SHIM = (
 )
 
 
-class File(NamedTuple):
+class File(Value):
     """A file to be written before mpirun starts."""
 
     path: str
@@ -35,7 +36,7 @@ class File(NamedTuple):
     mode: int
 
 
-class Look(NamedTuple):
+class Look(Value):
     """How the console shows the ranks."""
 
     prefix: Optional[bool]  # None: as the console is
@@ -43,7 +44,7 @@ class Look(NamedTuple):
     colour: bool
 
 
-class MpiPlan(NamedTuple):
+class MpiPlan(Value):
     """All that node 0 does."""
 
     job_id: str

@@ -171,10 +171,10 @@ def _supervise(
     subreaper = become_subreaper()
     out, err = Sink(1 if hub is None else hub.output.fileno()), Sink(2)
     messages = Messages(err, "[davincirun] ")
-    with select.epoll() as poll:
+    with select.epoll() as poll, select.epoll() as flow:
         style = Style(prefix=orders.prefix, colour=orders.colour, terminal=orders.terminal)
         processes = Processes(poll, f"DAVINCIRUN_RUN_ID={orders.run_id}".encode(), subreaper)
-        output = Output(poll, Console(out, style), messages.warning)
+        output = Output(flow, Console(out, style), messages.warning)
 
         def on_event(launch: Launch, event: lifecycle.Event) -> None:
             if hub is not None and isinstance(event, WorkerExited):
@@ -188,7 +188,7 @@ def _supervise(
 
         command = WorkerCommand(rank.rank, orders.argv, _environment(orders, rank, environ), orders.cwd, log_path)
         supervisor = _ShimSupervisor(
-            [command], poll, processes, output, [out, err], *signals, orders.grace_seconds, on_event
+            [command], poll, flow, processes, output, [out, err], *signals, orders.grace_seconds, on_event
         )
         supervisor.listen(hub)
         done = supervisor.run()

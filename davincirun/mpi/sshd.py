@@ -9,11 +9,11 @@ import socket
 import time
 from typing import Dict, List, Mapping, Optional, Tuple
 
-from davincirun.errors import DavincirunError, PlatformError
-from davincirun.lifecycle import signal_name
+from davincirun.errors import PlatformError
 from davincirun.messages import Messages
 from davincirun.mpi.hub import Hub, NodeSignalled
 from davincirun.mpi.plan import MpiPlan
+from davincirun.pausing import Interrupted
 from davincirun.report import duration
 from davincirun.wakeup import STOPPING, Wakeup
 
@@ -22,14 +22,6 @@ _ASK_SECONDS = 1.0
 _PAUSE_SECONDS = (0.1, 2.0)  # first and longest between two rounds
 _PROGRESS_SECONDS = (2, 10, 60, 300)  # when a wait says that it goes on; then every five minutes
 _LAUNCHER_SECONDS = 10.0  # how long an sshd may be there without its node's launcher
-
-
-class Interrupted(DavincirunError):
-    """A signal came before there were workers."""
-
-    def __init__(self, signum: int) -> None:
-        super().__init__(f"stopped by {signal_name(signum)} before any worker was started")
-        self.exit_status = 128 + signum
 
 
 class Progress:
@@ -62,7 +54,7 @@ def await_nodes(
     hosts = dict(list(enumerate(plan.nodes.hosts))[1:])
     if not hosts:
         return
-    pause = Pause(poll, hub, signals)
+    pause = Watch(poll, hub, signals)
     progress = Progress()
     wait_seconds = _PAUSE_SECONDS[0]
     answered: Dict[int, float] = {}
@@ -99,7 +91,7 @@ def await_nodes(
         pause.close()
 
 
-class Pause:
+class Watch:
     """A wait during which the hub is served, and which a signal or the guardian's end ends by Interrupted."""
 
     def __init__(self, poll: select.epoll, hub: Optional[Hub], signals: Tuple[Wakeup, int]) -> None:

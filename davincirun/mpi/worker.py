@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, NamedTuple, Optional, Sequence
+from typing import Dict, Mapping, Optional, Sequence
 
 from davincirun.environment import OVERWRITTEN, REMOVED, UNLESS_FILLED, UNLESS_SET, Identity, Job
 from davincirun.errors import PlatformError
 from davincirun.mpi.gpus import chosen
 from davincirun.mpi.payload import Orders
+from davincirun.values import Value
 
 HUB_VARIABLE = "DAVINCIRUN_HUB"
 KEY_VARIABLE = "DAVINCIRUN_HUB_KEY"
@@ -16,7 +17,7 @@ KEY_VARIABLE = "DAVINCIRUN_HUB_KEY"
 _ASCENDS = ("ASCEND_DEVICE_ID", "ASCEND_PROCESS_LOG_PATH", "HCCL_CONNECT_TIMEOUT", "RANK_TABLE_FILE")
 
 
-class Rank(NamedTuple):
+class Rank(Value):
     """What Open MPI says of one rank."""
 
     rank: int

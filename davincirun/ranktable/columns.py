@@ -8,55 +8,52 @@ from __future__ import annotations
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from davincirun.cluster import Device
 from davincirun.ranktable.finding import number
 
 Entry = Dict[str, Any]
+
+_EACH_ADDRESS_UP_TO = 16384  # devices; beyond, telling 131,072 addresses apart takes as long as all the rest
 _new_device = partial(tuple.__new__, Device)  # Device(…) without its Python frame
-_rank_id_of = itemgetter("rank_id")
-_device_id_of = itemgetter("device_id")
 
 
 def devices_by_list(
-    lists: Iterable[List[Entry]], ranks_given: bool = True, super_pods: bool = False
+    lists: Sequence[List[Entry]], converted: bool = False, super_pods: bool = False
 ) -> List[Tuple[Device, ...]]:
-    """The devices of each list; their ranks are the entries' `rank_id`, else numbered through all lists.
+    """The devices of each list, ranked by `rank_id`; when `converted`, by position, and ids may be JSON numbers.
 
     ValueError, KeyError or TypeError for an empty list, an id that is no number, a device that a list has twice,
-    an address that is no string or there twice.
+    an address that is none or there twice (in big tables: a list of addresses that is there twice).
     """
     result: List[Tuple[Device, ...]] = []
-    device_ids: Dict[Tuple[str, ...], List[int]] = {}  # most lists have the same ones: read them once
-    addresses: List[Optional[str]] = []
+    device_ids: Dict[Tuple[Any, ...], List[int]] = {}  # most lists have the same ones: read them once
+    keys = ("device_id", "device_ip") if converted else ("device_id", "device_ip", "rank_id")
+    refuse_doubles = _doubles_refuser(each=sum(map(len, lists)) <= _EACH_ADDRESS_UP_TO)
+    start = 0
     for entries in lists:
-        texts = tuple(map(_device_id_of, entries))
-        if texts not in device_ids:
-            device_ids[texts] = _distinct_numbers(texts)
-        start = len(addresses)
-        own_addresses = texts_of("device_ip", entries)
-        addresses += own_addresses
-        ranks = numbers(list(map(_rank_id_of, entries))) if ranks_given else range(start, len(addresses))
-        own_ids = texts_of("super_device_id", entries) if super_pods else repeat(None)
-        result.append(tuple(map(_new_device, zip(ranks, device_ids[texts], own_addresses, own_ids))))
-    _check_unique(addresses)
+        id_texts, addresses, *rank_texts = columns_of(entries, keys)
+        if id_texts not in device_ids:
+            device_ids[id_texts] = _distinct_numbers(id_texts, converted)
+        refuse_doubles(addresses)
+        ranks = numbers(rank_texts[0]) if rank_texts else range(start, start + len(entries))
+        own_ids = _super_device_ids(entries) if super_pods else repeat(None)
+        result.append(tuple(map(_new_device, zip(ranks, device_ids[id_texts], addresses, own_ids))))
+        start += len(entries)
     return result
 
 
-def texts_of(key: str, entries: Iterable[Entry]) -> List[Optional[str]]:
-    """The strings under `key`, None where there is none; ValueError for anything else."""
-    values = [entry.get(key) for entry in entries]
+def columns_of(entries: List[Entry], keys: Tuple[str, ...]) -> Iterable[Tuple[Any, ...]]:
+    """The values under each of `keys`, None for a `device_ip` that isn't there; KeyError for others."""
     try:
-        "".join(values)  # type: ignore[arg-type]  # the quickest way to see that all are strings
-    except TypeError:
-        if not set(map(type, values)) <= {str, type(None)}:
-            raise ValueError(f"{key} is no string") from None
-    return values
+        return zip(*map(itemgetter(*keys), entries))
+    except KeyError:
+        return zip(*[itemgetter(*keys)({"device_ip": None, **entry}) for entry in entries])
 
 
 def numbers(texts: Sequence[str]) -> List[int]:
-    """The numbers `texts` hold, read as HCCL reads them; ValueError when one holds none, TypeError when it is no string."""
+    """The numbers `texts` hold, read as HCCL does; ValueError when one holds none, TypeError when it is no string."""
     joined = "".join(texts)
     if joined.isdigit() and joined.isascii():
         return list(map(int, texts))
@@ -66,15 +63,44 @@ def numbers(texts: Sequence[str]) -> List[int]:
     return found  # type: ignore[return-value]
 
 
-def _distinct_numbers(texts: Sequence[Any]) -> List[int]:
-    found = numbers([str(text) if type(text) is int else text for text in texts])
+def _doubles_refuser(each: bool) -> Callable[[Tuple[Any, ...]], None]:
+    """A function that raises ValueError for an address that is none or that it has met, TypeError for no string.
+
+    It remembers `each` address, or, in a big table, only each whole list, as a cloned file repeats it.
+    """
+    seen: Set[str] = set()
+
+    def refuse(addresses: Tuple[Any, ...]) -> None:
+        given = addresses if all(addresses) else tuple(filter(None, addresses))  # None and "" are no addresses
+        joined = ",".join(given)
+        if "-" in joined or " " in joined:  # an IPv6 zone may have a dash
+            _check_each(given)
+        new = given if each else (joined,) if given else ()
+        before = len(seen)
+        seen.update(new)
+        if len(seen) != before + len(new):
+            raise ValueError("device_ip is not unique")
+
+    return refuse
+
+
+def _check_each(addresses: Iterable[str]) -> None:
+    from davincirun.ranktable.rules.addresses import family
+
+    if None in [family(one) for address in addresses for one in address.split(",")]:
+        raise ValueError("device_ip is no address")
+
+
+def _distinct_numbers(texts: Sequence[Any], numbers_pass: bool) -> List[int]:
+    found = numbers([str(text) if numbers_pass and type(text) is int else text for text in texts])
     if not found or len(set(found)) != len(found):
         raise ValueError("no device, or one that is there twice")
     return found
 
 
-def _check_unique(addresses: Sequence[Optional[str]]) -> None:
-    if len(set(addresses)) != len(addresses):
-        given = list(filter(None, addresses))  # "" is no address
-        if len(set(given)) != len(given):
-            raise ValueError("device_ip is not unique")
+def _super_device_ids(entries: Iterable[Entry]) -> List[Optional[str]]:
+    values = [entry.get("super_device_id") for entry in entries]
+    given = [value for value in values if value is not None]
+    if len(set(numbers(given))) != len(given):
+        raise ValueError("super_device_id is not unique")
+    return values

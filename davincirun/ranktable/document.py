@@ -6,13 +6,15 @@ import gc
 import json
 import re
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, NamedTuple, Optional, Union
+from typing import Any, Dict, Iterator, Optional, Union
 
 from davincirun.ranktable.finding import Finding, as_error, error, kind, shown
+from davincirun.values import Value
 
 GROUP_LIST = "group_list"
 VERSIONS = ("1.0", "1.1", "1.2", "2.0")
 BOM = b"\xef\xbb\xbf"
+_BIG_BYTES = 1 << 20
 
 # what is left of the text where the decoder stopped, if the writer was merely interrupted there
 _CUT_OFF = re.compile(
@@ -20,13 +22,13 @@ _CUT_OFF = re.compile(
 )
 
 
-class NotYet(NamedTuple):
+class NotYet(Value):
     """The file isn't usable yet, and may become so."""
 
     reason: str
 
 
-class RankTable(NamedTuple):
+class RankTable(Value):
     """A completed rank table, as read."""
 
     form: str  # "group_list" | "1.0" | "1.1" | "1.2" | "2.0"
@@ -67,14 +69,19 @@ def inspect(data: bytes) -> Union[RankTable, NotYet, Finding]:
 
 
 @contextmanager
-def collector_paused() -> Iterator[None]:
-    """Hold the garbage collector off: a big table is a million new objects, none of them garbage."""
+def collector_paused(size: int) -> Iterator[None]:
+    """Hold the garbage collector off: a big table is a million new objects, none of them garbage.
+
+    With a `size` (bytes of text) that is big they are set aside too, else the next allocation would walk them all.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            if size > _BIG_BYTES:
+                gc.freeze()
             gc.enable()
 
 
@@ -89,7 +96,7 @@ def _loads(data: bytes) -> Any:
     if not text.strip(" \t\r\n\0"):
         return NotYet("the file is empty" if not data else "the file holds nothing but blanks")
     try:
-        with collector_paused():
+        with collector_paused(len(data)):
             return json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as problem:
         return _not_json(text, problem)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, Optional
 
 from davincirun.errors import RankTableError
+from davincirun.values import Value
 
 ERROR = "error"  # HCCL, or the launch, fails or hangs
 WARNING = "warning"  # it runs, but not as its author may think
@@ -16,7 +17,7 @@ _LONGEST = 60  # characters of a value that a message repeats
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*\+?([0-9]{1,20})")
 
 
-class Finding(NamedTuple):
+class Finding(Value):
     """One thing to say about one place of a rank table."""
 
     severity: str  # ERROR, WARNING or NOT_READY

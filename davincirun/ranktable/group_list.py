@@ -6,26 +6,28 @@ would order by server id as text, so such a table is always converted, never han
 
 from __future__ import annotations
 
+from itertools import chain
 from json.encoder import encode_basestring_ascii as quoted
-from operator import itemgetter
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from davincirun.cluster import Cluster, Device, Pod, Server
-from davincirun.ranktable.columns import devices_by_list
+from davincirun.ranktable.columns import columns_of, devices_by_list
 from davincirun.ranktable.v1 import LONGEST_SERVER_ID, table_text
 
 Instance = Dict[str, Any]
-_id_and_address = itemgetter("device_id", "device_ip")
 
 
 def to_cluster(document: Dict[str, Any]) -> Cluster:
-    """The cluster a group_list document describes; ValueError, KeyError, TypeError or AttributeError when it can't be."""
+    """The cluster a group_list document describes; ValueError, KeyError, TypeError or AttributeError for a bad one."""
     instances = in_rank_order(document)
-    devices = devices_by_list([instance["devices"] for instance in instances], ranks_given=False)
-    pods = list(_pods(instances, devices))
-    if not is_lab(document) and len({pod.pod_name for pod in pods}) != len(pods):
+    devices = devices_by_list([instance["devices"] for instance in instances], converted=True)
+    lab = is_lab(document)
+    names = [""] * len(instances) if lab else [instance["pod_name"] for instance in instances]
+    if not lab and len(set(names)) != len(names):
         raise ValueError("pod_name")
-    return Cluster.of(_servers(pods), () if is_lab(document) else pods)
+    server_ids = [as_text(instance["server_id"]) for instance in instances]
+    pods = list(map(Pod, names, server_ids, devices))
+    return Cluster.of(_servers(pods), () if lab else pods)
 
 
 def to_v1_text(document: Dict[str, Any]) -> bytes:
@@ -34,7 +36,7 @@ def to_v1_text(document: Dict[str, Any]) -> bytes:
     servers: Dict[str, List[str]] = {}
     for instance in in_rank_order(document):
         entries = instance["devices"]
-        servers.setdefault(as_text(instance["server_id"]), []).extend(_device_texts(entries, start))
+        servers.setdefault(as_text(instance["server_id"]), []).append(_devices_text(entries, start))
         start += len(entries)
     return table_text("1.0", list(servers.items()))
 
@@ -48,15 +50,16 @@ def in_rank_order(document: Dict[str, Any]) -> List[Instance]:
     groups = document["group_list"]
     _check(document, "group_count", len(groups))
     instances: List[Instance] = []
-    for group in groups:
-        if device_count(group) == 0:
+    for position, group in enumerate(groups):
+        declared = device_count(group)
+        if declared == 0:
             continue
         members: List[Instance] = group["instance_list"]
         _check(group, "instance_count", len(members))
-        if sum([len(instance["devices"]) or _no_devices() for instance in members]) != device_count(group):
+        if sum([len(instance["devices"]) for instance in members]) != declared:
             raise ValueError("device_count")
-        instances += _sorted(members, is_lab(document), bool(instances))
-    return instances
+        instances += members if is_lab(document) else _by_pod_index(members, must=position == 0 and len(members) > 1)
+    return _by_rank_id(instances) if is_lab(document) else instances
 
 
 def is_lab(document: Dict[str, Any]) -> bool:
@@ -83,19 +86,21 @@ def as_text(value: Any) -> str:
     raise TypeError("neither a string nor a number")
 
 
-def _device_texts(entries: List[Dict[str, Any]], start: int) -> List[str]:
-    try:
-        return [
-            f'{{"device_id":{quoted(device_id)},"device_ip":{quoted(address)},"rank_id":"{rank}"}}'
-            for rank, (device_id, address) in enumerate(map(_id_and_address, entries), start)
-        ]
-    except (KeyError, TypeError):  # a number as id, or no address
-        texts = []
-        for rank, entry in enumerate(entries, start):
-            address = entry.get("device_ip")
-            address_text = "" if address is None else f'"device_ip":{quoted(address)},'
-            texts.append(f'{{"device_id":{quoted(as_text(entry["device_id"]))},{address_text}"rank_id":"{rank}"}}')
-        return texts
+def _devices_text(entries: List[Dict[str, Any]], start: int) -> str:
+    """What stands between the brackets of `device` for these entries."""
+    device_ids, addresses = columns_of(entries, ("device_id", "device_ip"))
+    rows = zip(device_ids, addresses, range(start, start + len(entries)))
+    if None in addresses or set(map(type, device_ids)) != {str}:
+        return ",".join([_device_text(*row) for row in rows])
+    values = ",".join([*device_ids, *addresses])
+    if quoted(values) == f'"{values}"':  # nothing to escape, as ever
+        return ",".join([f'{{"device_id":"{i}","device_ip":"{a}","rank_id":"{r}"}}' for i, a, r in rows])
+    return ",".join([f'{{"device_id":{quoted(i)},"device_ip":{quoted(a)},"rank_id":"{r}"}}' for i, a, r in rows])
+
+
+def _device_text(device_id: Any, address: Optional[str], rank: int) -> str:
+    address_text = "" if address is None else f'"device_ip":{quoted(address)},'
+    return f'{{"device_id":{quoted(as_text(device_id))},{address_text}"rank_id":"{rank}"}}'
 
 
 def _check(holder: Dict[str, Any], key: str, length: int) -> None:
@@ -103,37 +108,33 @@ def _check(holder: Dict[str, Any], key: str, length: int) -> None:
         raise ValueError(key)
 
 
-def _no_devices() -> int:
-    raise ValueError("devices")
-
-
-def _sorted(members: List[Instance], lab: bool, later: bool) -> List[Instance]:
-    if lab:
-        return sorted(members, key=lambda instance: int(instance["rank_id"]))
-    if len(members) == 1:
-        return members
+def _by_pod_index(members: List[Instance], must: bool) -> List[Instance]:
     try:
         return sorted(members, key=lambda instance: pod_index(instance["pod_name"]))
     except ValueError:
-        if later:
-            return members
-        raise
+        if must:
+            raise
+        return members
 
 
-def _pods(instances: List[Instance], devices: List[Tuple[Device, ...]]) -> Iterator[Pod]:
-    for instance, own in zip(instances, devices):
-        pod_name = instance.get("pod_name", "")
-        if not isinstance(pod_name, str):
-            raise TypeError("pod_name")
-        yield Pod(pod_name, as_text(instance["server_id"]), own)
+def _by_rank_id(instances: List[Instance]) -> List[Instance]:
+    ranked = sorted([(int(instance["rank_id"]), position) for position, instance in enumerate(instances)])
+    if [rank for rank, _ in ranked] != list(range(len(instances))):
+        raise ValueError("rank_id")
+    if any(len(instance["devices"]) != 1 for instance in instances):
+        raise ValueError("devices")
+    return [instances[position] for _, position in ranked]
 
 
 def _servers(pods: List[Pod]) -> Iterator[Server]:
     """Servers in first-seen order; pods on one server share its entry."""
-    merged: Dict[str, Tuple[Device, ...]] = {}
+    merged: Dict[str, List[Tuple[Device, ...]]] = {}
     for pod in pods:
-        merged[pod.server_id] = merged.get(pod.server_id, ()) + pod.devices
-    for server_id, devices in merged.items():
-        if not 0 < len(server_id) <= LONGEST_SERVER_ID or len({device.device_id for device in devices}) != len(devices):
+        merged.setdefault(pod.server_id, []).append(pod.devices)
+    for server_id, parts in merged.items():
+        if not 0 < len(server_id) <= LONGEST_SERVER_ID:
             raise ValueError("server_id")
+        devices = parts[0] if len(parts) == 1 else tuple(chain.from_iterable(parts))
+        if len(parts) > 1 and len({device.device_id for device in devices}) != len(devices):
+            raise ValueError("device_id")
         yield Server(server_id, devices)

@@ -39,9 +39,9 @@ def to_v1_text(table: RankTable, path: str) -> bytes:
 
 def _explained(read: Callable[[Dict[str, Any]], _T], table: RankTable, path: str) -> _T:
     try:
-        with collector_paused():
+        with collector_paused(len(table.text)):
             return read(table.document)
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as problem:
         raise _explain(table, path, problem) from None
 
 

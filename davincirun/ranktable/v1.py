@@ -10,16 +10,17 @@ from davincirun.ranktable.columns import Entry, devices_by_list
 from davincirun.ranktable.finding import number
 
 LONGEST_SERVER_ID = 64  # HCCL's SERVERID_MAX_LENGTH
-ADDRESS_KEYS = ("host_ip", "container_ip", "pod_ip", "server_ip")
+ADDRESS_KEYS = frozenset(("host_ip", "container_ip", "pod_ip", "server_ip"))
 
 
 def to_cluster(document: Dict[str, Any]) -> Cluster:
-    """The cluster a 1.0 or 1.2 document describes; ValueError, KeyError, TypeError or AttributeError when it can't be."""
+    """The cluster a 1.0 or 1.2 document describes; ValueError, KeyError, TypeError or AttributeError for a bad one."""
     servers: List[Entry] = document["server_list"]
     if "server_count" in document and number(document["server_count"]) != len(servers):
         raise ValueError("server_count")
     devices = devices_by_list([server["device"] for server in servers], super_pods=document["version"] == "1.2")
-    return Cluster.of(_servers(servers, devices), super_pods=_super_pods(document))
+    made = list(_servers(servers, devices))
+    return Cluster.of(made, super_pods=_super_pods(document, made))
 
 
 def _servers(entries: Sequence[Entry], devices: Sequence[Tuple[Device, ...]]) -> Iterator[Server]:
@@ -27,20 +28,27 @@ def _servers(entries: Sequence[Entry], devices: Sequence[Tuple[Device, ...]]) ->
         server_id = entry["server_id"]
         if not isinstance(server_id, str) or not 0 < len(server_id) <= LONGEST_SERVER_ID:
             raise ValueError("server_id")
-        yield Server(server_id, own, tuple([entry[key] for key in ADDRESS_KEYS if isinstance(entry.get(key), str)]))
+        yield Server(server_id, own, () if ADDRESS_KEYS.isdisjoint(entry) else _addresses(entry))
 
 
-def _super_pods(document: Dict[str, Any]) -> Tuple[SuperPod, ...]:
-    """The super pods of a 1.2 document; ValueError when one names a server that isn't there."""
+def _addresses(entry: Entry) -> Tuple[str, ...]:
+    return tuple([entry[key] for key in sorted(ADDRESS_KEYS) if isinstance(entry.get(key), str)])
+
+
+def _super_pods(document: Dict[str, Any], servers: Sequence[Server]) -> Tuple[SuperPod, ...]:
+    """The super pods of a 1.2 document; ValueError when they aren't made of all `servers`, or share an SDID inside."""
     if document["version"] != "1.2" or "super_pod_list" not in document:
         return ()
-    known = {server["server_id"] for server in document["server_list"]}
+    devices_of = {server.server_id: server.devices for server in servers}
     pods = []
     for pod in document["super_pod_list"]:
         members = tuple([server["server_id"] for server in pod["server_list"]])
-        if not isinstance(pod["super_pod_id"], str) or not known.issuperset(members):
+        own_ids = [device.super_device_id for server_id in members for device in devices_of.pop(server_id)]
+        if not isinstance(pod["super_pod_id"], str) or None in own_ids or len(set(own_ids)) != len(own_ids):
             raise ValueError("super_pod_list")
         pods.append(SuperPod(pod["super_pod_id"], members))
+    if devices_of or len({pod.super_pod_id for pod in pods}) != len(pods):
+        raise ValueError("super_pod_list")
     return tuple(pods)
 
 
@@ -60,7 +68,7 @@ def from_servers(servers: Sequence[Server], version: str = "1.0", super_pods: Se
 def table_text(
     version: str, servers: Sequence[Tuple[str, Iterable[str]]], super_pods: Sequence[SuperPod] = ()
 ) -> bytes:
-    """A 1.0 or 1.2 table of (server id, the text of each of its devices): no dictionaries, no indentation, no waiting."""
+    """A 1.0 or 1.2 table of (server id, the text of each of its devices): no dictionaries, no indentation."""
     list_text = ",".join(
         [f'{{"server_id":{quoted(server_id)},"device":[{",".join(devices)}]}}' for server_id, devices in servers]
     )

@@ -36,7 +36,4 @@ def runs(entries: List[Dict[str, Any]]) -> Iterator[List[Dict[str, Any]]]:
 
 def _servers(entries: List[Dict[str, Any]]) -> Iterator[Server]:
     for index, run in enumerate(runs(entries)):
-        devices = tuple([Device(entry["rank_id"], entry["device_id"]) for entry in run])
-        if len({device.device_id for device in devices}) != len(devices):
-            raise ValueError("device_id")
-        yield Server(f"node-{index}", devices)
+        yield Server(f"node-{index}", tuple([Device(entry["rank_id"], entry["device_id"]) for entry in run]))

@@ -35,7 +35,7 @@ def examine(data: bytes, path: str, chip: Optional[str] = None, pod_name: Option
 
     `chip` ("910", "A2", "A3", "A5" …) adds whether that chip reads this version, `pod_name` whether this pod is listed.
     """
-    with collector_paused():
+    with collector_paused(len(data)):
         table = inspect(data)
         if isinstance(table, NotYet):
             return Report(path, "", NOT_READY, [Finding(NOT_READY, "not-ready", "", table.reason, "keep waiting")])

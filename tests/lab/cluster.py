@@ -126,7 +126,9 @@ class Cluster:
         for path in (os.path.join(ssh, "id_ed25519"), os.path.join(self.folder, "host_key")):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
         shutil.copy(os.path.join(ssh, "id_ed25519.pub"), os.path.join(ssh, "authorized_keys"))
-        self._write("ssh/config", "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n")
+        self._write(
+            "ssh/config", "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n"
+        )
         self._write(
             "sshd_config",
             f"HostKey {self.folder}/host_key\nPidFile none\nAuthorizedKeysFile /root/.ssh/authorized_keys\n"
@@ -147,7 +149,9 @@ class Cluster:
             ["unshare", *spaces, "--", "bash", init, self.names[index], self.folder, sys.executable, *self._shared]
         )
         self._inits[index] = _children(holder.pid)[0]
-        self._on_switch("ip", "link", "add", f"p{index}", "type", "veth", "peer", "eth0", "netns", str(self._inits[index]))
+        self._on_switch(
+            "ip", "link", "add", f"p{index}", "type", "veth", "peer", "eth0", "netns", str(self._inits[index])
+        )
         self._on_switch("ip", "link", "set", f"p{index}", "master", "br0", "up")
         for words in (
             ("link", "set", "lo", "up"),
@@ -157,7 +161,9 @@ class Cluster:
             subprocess.run(["nsenter", "-t", str(self._inits[index]), "--net", "ip", *words], check=True)
 
     def _hold(self, argv: Sequence[str]) -> "subprocess.Popen[bytes]":
-        holder = subprocess.Popen([*_WITH_US, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        holder = subprocess.Popen(
+            [*_WITH_US, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
         self._holders.append(holder)
         assert holder.stdout is not None
         if holder.stdout.readline() != b"ready\n":

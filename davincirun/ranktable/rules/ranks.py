@@ -60,7 +60,7 @@ def servers(places: Sequence[Place]) -> Iterator[Finding]:
         other = first.setdefault(place.server_id, place)
         loopback = is_loopback(place.server_id)
         if other is not place and loopback:
-            message = f"{place.server_id} is there twice: both hosts resolved their own name to a loopback address (/etc/hosts)"
+            message = f"{place.server_id} is there twice: both hosts resolved their own name to loopback (/etc/hosts)"
             yield error(
                 "loopback-server", f"{place.where}.server_id", message, "make the tables with --server_ip", "EI0014"
             )

@@ -49,7 +49,15 @@ def objects(holder: Dict[str, Any], key: str, where: str) -> Generator[Finding, 
     return [value if isinstance(value, dict) else {} for value in values]
 
 
-def text_number(fields: Dict[str, Any], key: str, where: str) -> Reading:
+def not_text(where: str, value: object, remedy: str = "", numbers_pass: bool = False) -> Finding:
+    """A finding for a `value` that is no string; with `numbers_pass` a number does no harm, as conversion writes it."""
+    if numbers_pass and type(value) is int:
+        message = f"{value} is a number, HCCL itself wants a string"
+        return warning("type", where, message, "harmless, since the table is converted")
+    return error("type", where, f"{shown(value)} is {kind(value)}, it must be a string", remedy, "EI0017")
+
+
+def text_number(fields: Dict[str, Any], key: str, where: str, numbers_pass: bool = False) -> Reading:
     """The number in the string under `key`, as HCCL reads it."""
     if key not in fields:
         yield missing(key, where)
@@ -57,42 +65,33 @@ def text_number(fields: Dict[str, Any], key: str, where: str) -> Reading:
     value = fields[key]
     place = f"{where}.{key}"
     if not isinstance(value, str):
-        remedy = f'write "{value}"' if type(value) is int else "write the number as a string"
-        yield error("type", place, f"{shown(value)} is {kind(value)}, it must be a string", remedy, "EI0017")
-        return value if type(value) is int else None
+        yield not_text(place, value, f'write "{value}"' if type(value) is int else "write a string", numbers_pass)
+        return value if type(value) is int and value >= 0 else None
     found = number(value)
     if found is None:
         yield error("not-a-number", place, f"{shown(value)} is no number from 0", "write decimal digits", "EI0014")
     elif value != str(found):
-        yield warning(
-            "lenient-number", place, f"{shown(value)}: HCCL reads {found} from it, others may not", f'write "{found}"'
-        )
+        message = f"{shown(value)}: HCCL reads {found} from it, others may not"
+        yield warning("lenient-number", place, message, f'write "{found}"')
     return found
 
 
 def count(
-    fields: Dict[str, Any], key: str, where: str, length: int, of: str, numbers_pass: bool = False
+    fields: Dict[str, Any], key: str, where: str, length: int, contents: str, numbers_pass: bool = False
 ) -> Iterator[Finding]:
-    """`key` must say how many entries `of` has. `numbers_pass`: a JSON number is harmless, since the table is converted."""
+    """`key` must say `length`, which `contents` tells in words ("server_list has 2 entries")."""
     if key not in fields:
         return
     value = fields[key]
     place = f"{where}.{key}" if where else key
+    if not isinstance(value, str):
+        yield not_text(place, value, f'write "{length}"', numbers_pass)
     found = value if type(value) is int else number(value)
-    if type(value) is int and numbers_pass:
-        yield warning(
-            "type", place, f"{value} is a number, HCCL itself wants a string", "harmless, since the table is converted"
-        )
-    elif not isinstance(value, str):
-        yield error(
-            "type", place, f"{shown(value)} is {kind(value)}, it must be a string", f'write "{length}"', "EI0017"
-        )
-        return
-    if found != length:
-        code = key.replace("_", "-")
-        yield error(
-            code, place, f"{key} is {shown(value)} but {of} {length}", "correct the one that is wrong", "EI0014"
-        )
+    if found is not None and found != length:
+        message = f"{key} is {shown(value)} but {contents}"
+        yield error(key.replace("_", "-"), place, message, "correct the one that is wrong", "EI0014")
+    elif found is None and isinstance(value, str):
+        yield error("not-a-number", place, f"{shown(value)} is no number", f'write "{length}"', "EI0014")
 
 
 def port(fields: Dict[str, Any], key: str, where: str) -> Reading:
@@ -110,7 +109,9 @@ def port(fields: Dict[str, Any], key: str, where: str) -> Reading:
     return found
 
 
-def server_id(fields: Dict[str, Any], where: str, key: str = "server_id") -> Generator[Finding, None, str]:
+def server_id(
+    fields: Dict[str, Any], where: str, key: str = "server_id", numbers_pass: bool = False
+) -> Generator[Finding, None, str]:
     """Any text of 1 to 64 characters."""
     if key not in fields:
         yield missing(key, where)
@@ -118,7 +119,7 @@ def server_id(fields: Dict[str, Any], where: str, key: str = "server_id") -> Gen
     value = fields[key]
     place = f"{where}.{key}"
     if not isinstance(value, str):
-        yield error("type", place, f"{shown(value)} is {kind(value)}, it must be a string", hccl="EI0017")
+        yield not_text(place, value, numbers_pass=numbers_pass)
         return str(value)
     if not value:
         yield error("empty", place, f"{key} is empty", "give each server a name or an address", "EI0014")

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Generator, Iterator, List
+from typing import Any, Dict, Generator, Iterator, List, Sequence, Tuple
 
 from davincirun.ranktable.finding import Finding, error
 from davincirun.ranktable.rules import addresses, ranks, shared, super_pods
 from davincirun.ranktable.rules.shared import Entry
 
+_PORT_KEYS = frozenset(("device_port", "device_vnic_port", "backup_device_port", "host_port"))
+
 
 def check(document: Dict[str, Any]) -> Iterator[Finding]:
     """All findings about a completed 1.0 or 1.2 document."""
     servers = yield from shared.objects(document, "server_list", "")
-    yield from shared.count(document, "server_count", "", len(servers), "server_list has length")
+    yield from shared.count(document, "server_count", "", len(servers), f"server_list has {len(servers)} entries")
     entries: List[Entry] = []
     places: List[ranks.Place] = []
     for index, server in enumerate(servers):
         where = f"server_list[{index}]"
         server_id = yield from shared.server_id(server, where)
         places.append(ranks.Place(where, server_id))
-        yield from addresses.host_address(server, "host_ip", where)
         entries += yield from _devices(server, where, server_id)
     yield from ranks.servers(places)
     yield from ranks.ranks(entries)
@@ -27,6 +28,9 @@ def check(document: Dict[str, Any]) -> Iterator[Finding]:
     yield from ranks.interleaving(entries)
     one_pod = yield from super_pods.check(document, entries, places)
     yield from addresses.device_ips(entries, needed=len(servers) > 1 and not one_pod)
+    for place, server in zip(places, servers):
+        yield from addresses.host_address(server, "host_ip", place.where)
+    yield from _ports(entries)
 
 
 def _devices(server: Dict[str, Any], where: str, server_id: str) -> Generator[Finding, None, List[Entry]]:
@@ -38,24 +42,25 @@ def _devices(server: Dict[str, Any], where: str, server_id: str) -> Generator[Fi
         return []
     devices = yield from shared.objects(server, "device", where)
     entries = []
-    host_ports: Dict[int, str] = {}
     for index, fields in enumerate(devices):
-        entry = yield from _device(fields, f"{where}.device[{index}]", server_id)
-        entries.append(entry)
-        port = yield from shared.port(fields, "host_port", entry.where)
-        if port is not None and host_ports.setdefault(port, entry.where) != entry.where:
-            message = f"host_port {port} is already used at {host_ports[port]}"
-            yield error("port-duplicate", f"{entry.where}.host_port", message, "give each device of a server its own")
+        place = f"{where}.device[{index}]"
+        device_id = yield from shared.text_number(fields, "device_id", place)
+        rank = yield from shared.text_number(fields, "rank_id", place)
+        entries.append(Entry(place, fields, server_id, rank, device_id))
     return entries
 
 
-def _device(fields: Dict[str, Any], where: str, server_id: str) -> Generator[Finding, None, Entry]:
-    device_id = yield from shared.text_number(fields, "device_id", where)
-    rank = yield from shared.text_number(fields, "rank_id", where)
-    for key in ("device_port", "device_vnic_port", "backup_device_port"):
-        if key in fields:
-            yield from shared.port(fields, key, where)
-    entry = Entry(where, fields, server_id, rank, device_id)
-    if "backup_device_ip" in fields:
-        yield from addresses.backup_ip(entry)
-    return entry
+def _ports(entries: Sequence[Entry]) -> Iterator[Finding]:
+    """Ports are ports, host ports distinct in a server, and the backup address is the other die's."""
+    taken: Dict[Tuple[str, int], str] = {}
+    for entry in entries:
+        fields, where = entry.fields, entry.where
+        if not _PORT_KEYS.isdisjoint(fields):
+            for key in ("device_port", "device_vnic_port", "backup_device_port"):
+                yield from shared.port(fields, key, where)
+            port = yield from shared.port(fields, "host_port", where)
+            if port is not None and taken.setdefault((entry.server, port), where) != where:
+                message = f"host_port {port} is already used at {taken[entry.server, port]}"
+                yield error("port-duplicate", f"{where}.host_port", message, "give each device of a server its own")
+        if "backup_device_ip" in fields:
+            yield from addresses.backup_ip(entry)

@@ -27,16 +27,23 @@ def check(document: Dict[str, Any]) -> Iterator[Finding]:
         yield error("rank-count", "rank_count", message, "correct the one that is wrong", "EI0014")
     entries = []
     for index, rank in enumerate(rank_list):
-        entries.append((yield from _rank(rank, f"rank_list[{index}]")))
+        entries.append((yield from _ids(rank, f"rank_list[{index}]")))
     yield from ranks.ranks(entries)
+    for entry in entries:
+        yield from _ports_and_layers(entry)
 
 
-def _rank(rank: Dict[str, Any], where: str) -> Generator[Finding, None, Entry]:
+def _ids(rank: Dict[str, Any], where: str) -> Generator[Finding, None, Entry]:
     rank_id = yield from _number(rank, "rank_id", where, range(65536))
     local_id = yield from _number(rank, "local_id", where, range(BACKUP_LOCAL_ID + 1))
     device_id = yield from _number(rank, "device_id", where, range(65))
     if local_id == BACKUP_LOCAL_ID:
         yield from _number(rank, "replaced_local_id", where, range(BACKUP_LOCAL_ID))
+    return Entry(where, rank, f"local_id {shown(local_id)},", rank_id, device_id)
+
+
+def _ports_and_layers(entry: Entry) -> Iterator[Finding]:
+    where, rank = entry.where, entry.fields
     for key in ("device_port", "host_port"):
         if key in rank:
             yield from _number(rank, key, where, shared.PORTS, "port-range")
@@ -48,11 +55,10 @@ def _rank(rank: Dict[str, Any], where: str) -> Generator[Finding, None, Entry]:
         place = f"{where}.level_list[{index}]"
         number = yield from _number(layer, "net_layer", place, range(8), "net-layer")
         if number is not None and number <= before:
-            message = f"net_layer {number} stands after {before} in rank {shown(rank_id)}; layers must rise"
+            message = f"net_layer {number} stands after {before} in rank {shown(entry.rank)}; layers must rise"
             yield error("net-layer", f"{place}.net_layer", message, "sort level_list by net_layer", "EI0014")
         before = before if number is None else number
         yield from _layer(layer, place, number)
-    return Entry(where, rank, f"local_id {shown(local_id)},", rank_id, device_id)
 
 
 def _layer(layer: Dict[str, Any], where: str, number: Optional[int]) -> Iterator[Finding]:

@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Measure the rank-table room at 131,072 devices (8,192 servers of 16) against json alone, in one interleaved run.
+
+Each step is a process of its own; CPU seconds are the best of the rounds (what else the machine does only adds to
+them), memory is the peak of the process. The yardstick of generate, validate, merge and convert is json.load and
+json.dump of the same document (at most 3 times that); the launch's is json.load (at most 1.5 times), and as every
+launch imports the package, that isn't counted there. The status is 1 when a step takes more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
+
+LOAD_AND_DUMP, LOAD = 3.0, 1.5
+
+
+def write_inputs(folder: str, servers: int, devices: int) -> None:
+    """v1.json, group.json, half-0.json and half-1.json, which hold the same cluster, and the inventory of it."""
+    entries = [
+        {
+            "server_id": f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}",
+            "device": [
+                {
+                    "device_id": str(device),
+                    "device_ip": f"192.{device}.{index >> 8}.{index & 255}",
+                    "rank_id": str(index * devices + device),
+                }
+                for device in range(devices)
+            ],
+        }
+        for index in range(servers)
+    ]
+    write(folder, "v1.json", table(entries))
+    for half in (0, 1):
+        part = entries[half * servers // 2 : (half + 1) * servers // 2]
+        write(folder, f"half-{half}.json", table([renumbered(entry, half * servers // 2 * devices) for entry in part]))
+    instances = [
+        {
+            "pod_name": f"job-{index}",
+            "server_id": entry["server_id"],
+            "devices": [{key: fields[key] for key in ("device_id", "device_ip")} for fields in entry["device"]],
+        }
+        for index, entry in enumerate(entries)
+    ]
+    counts = {"device_count": str(servers * devices), "instance_count": str(servers)}
+    group = {"group_name": "workers", **counts, "instance_list": instances}
+    write(folder, "group.json", {"status": "completed", "group_count": "1", "group_list": [group]})
+    lines = [
+        " ".join([entry["server_id"], *[f"{fields['device_id']}={fields['device_ip']}" for fields in entry["device"]]])
+        for entry in entries
+    ]
+    with open(os.path.join(folder, "inventory"), "w") as file:
+        file.write("\n".join(lines))
+
+
+def table(entries: list) -> dict:
+    return {"status": "completed", "version": "1.0", "server_count": str(len(entries)), "server_list": entries}
+
+
+def renumbered(entry: dict, offset: int) -> dict:
+    return {
+        **entry,
+        "device": [{**fields, "rank_id": str(int(fields["rank_id"]) - offset)} for fields in entry["device"]],
+    }
+
+
+def write(folder: str, name: str, document: dict) -> None:
+    with open(os.path.join(folder, name), "w") as file:
+        json.dump(document, file)
+
+
+def json_load(name: str) -> None:
+    with open(name) as file:
+        json.load(file)
+
+
+def json_load_and_dump(name: str) -> None:
+    with open(name) as file:
+        document = json.load(file)
+    with open("out.json", "w") as file:
+        json.dump(document, file)
+
+
+def run_verb(*argv: str) -> None:
+    from davincirun import ranktable_cli
+
+    parser = argparse.ArgumentParser()
+    ranktable_cli.add_parser(parser.add_subparsers())
+    options = parser.parse_args(["ranktable", *argv])
+    options.handler(options)
+
+
+def launch(name: str) -> None:
+    """What the launch does with a table: read it, and write the 1.0 table where there is none."""
+    from davincirun import ranktable
+
+    with open(name, "rb") as file:
+        found = ranktable.parse(file.read(), name)
+    if isinstance(found, ranktable.RankTable):
+        ranktable.to_cluster(found, name)
+        if found.form == "group_list":
+            with open("out.json", "wb") as out:
+                out.write(ranktable.to_v1_text(found, name))
+
+
+# step: (what it does, the yardstick, how often the yardstick's time and memory it may take)
+STEPS = {
+    "json.load 1.0": (lambda: json_load("v1.json"), None, 0),
+    "json.load group_list": (lambda: json_load("group.json"), None, 0),
+    "json.load + json.dump 1.0": (lambda: json_load_and_dump("v1.json"), None, 0),
+    "json.load + json.dump group_list": (lambda: json_load_and_dump("group.json"), None, 0),
+    "launch from 1.0": (lambda: launch("v1.json"), "json.load 1.0", LOAD),
+    "launch from group_list": (lambda: launch("group.json"), "json.load group_list", LOAD),
+    "generate": (
+        lambda: run_verb("generate", "--inventory", "inventory", "-o", "out.json"),
+        "json.load + json.dump 1.0",
+        LOAD_AND_DUMP,
+    ),
+    "validate 1.0": (lambda: run_verb("validate", "v1.json"), "json.load + json.dump 1.0", LOAD_AND_DUMP),
+    "validate group_list": (
+        lambda: run_verb("validate", "group.json"),
+        "json.load + json.dump group_list",
+        LOAD_AND_DUMP,
+    ),
+    "merge": (
+        lambda: run_verb("merge", "half-0.json", "half-1.json", "-o", "out.json"),
+        "json.load + json.dump 1.0",
+        LOAD_AND_DUMP,
+    ),
+    "convert group_list to 1.0": (
+        lambda: run_verb("convert", "--to", "1.0", "group.json", "-o", "out.json"),
+        "json.load + json.dump group_list",
+        LOAD_AND_DUMP,
+    ),
+}
+
+
+def measure(step: str, folder: str) -> tuple[float, float]:
+    """CPU seconds and peak megabytes of one step, in a process of its own."""
+    argv = [sys.executable, os.path.abspath(__file__), "--step", step]
+    done = subprocess.run(argv, cwd=folder, stdout=subprocess.PIPE, check=True, universal_newlines=True)
+    seconds, megabytes = json.loads(done.stdout.splitlines()[-1])
+    return seconds, megabytes
+
+
+def run_step(step: str) -> None:
+    """Do the step and print what it took; the interpreter's start doesn't count."""
+    if step.startswith("launch"):
+        importlib.import_module("davincirun.ranktable")
+    before = time.process_time()
+    STEPS[step][0]()
+    seconds = time.process_time() - before
+    with open("/proc/self/status") as file:
+        peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM:"))
+    print(json.dumps([seconds, peak / 1024]))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--servers", type=int, default=8192)
+    parser.add_argument("--devices", type=int, default=16, help="per server")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--step", choices=sorted(STEPS), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.step:
+        run_step(options.step)
+        return 0
+    taken: dict[str, list[tuple[float, float]]] = {step: [] for step in STEPS}
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        write_inputs(folder, options.servers, options.devices)
+        for _ in range(options.rounds):
+            for step, results in taken.items():
+                results.append(measure(step, folder))
+    return report(taken, options.servers * options.devices)
+
+
+def report(taken: dict[str, list[tuple[float, float]]], devices: int) -> int:
+    """Print the table; 1 when a step took more than it may."""
+    python = sys.version.split()[0]
+    print(f"{devices:,} devices, Python {python}: best CPU seconds and peak MB, as multiples in brackets")
+    seconds = {step: min([result[0] for result in results]) for step, results in taken.items()}
+    peaks = {step: min([result[1] for result in results]) for step, results in taken.items()}
+    status = 0
+    for step, (_, yardstick, limit) in STEPS.items():
+        if yardstick is None:
+            print(f"{step:34} {seconds[step]:7.3f} s         {peaks[step]:7.1f} MB")
+            continue
+        times, peak = seconds[step] / seconds[yardstick], peaks[step] / peaks[yardstick]
+        good = times <= limit and peak <= LOAD_AND_DUMP
+        status |= not good
+        taken_text = f"{seconds[step]:7.3f} s ({times:4.2f}) {peaks[step]:7.1f} MB ({peak:4.2f})"
+        print(f"{step:34} {taken_text}  at most {limit}: {'ok' if good else 'TOO MUCH'}")
+    return int(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
