@@ -28,11 +28,11 @@ def is_for_mpirun(options: Options, environ: Mapping[str, str], root: str = "/")
 def _is_for_gpus(environ: Mapping[str, str], root: str) -> bool:
     from davincirun.devices.detect import read_nodes
     from davincirun.devices.tools import find_tool
-    from davincirun.mpi import gpus
+    from davincirun.mpi import cards
 
     if read_nodes(root):
         return False
-    if gpus.evidence(environ, root) or _has_variables(environ):
+    if cards.evidence(environ, root) or _has_variables(environ):
         return True
     if find_tool("npu-smi", environ, root).path:
         return False

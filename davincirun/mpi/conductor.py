@@ -83,7 +83,9 @@ class Conductor(Supervisor):
         elif isinstance(heard, Refused):
             self._give_up(heard.rank, heard.status, heard.problem)
         elif isinstance(heard, Lost):
-            self._give_up(heard.rank, 1, f"lost without a report ({heard.problem.lower()}): its node or container is gone")
+            self._give_up(
+                heard.rank, 1, f"lost without a report ({heard.problem.lower()}): its node or container is gone"
+            )
         elif isinstance(heard, NodeSignalled):
             self._happen(lifecycle.SignalReceived(heard.signum))
 

@@ -11,9 +11,10 @@ import errno
 import os
 import select
 import socket
-from typing import Dict, List, Optional, Tuple, Union
+from typing import Dict, List, Optional, Union
 
 from davincirun.lifecycle import Exit
+from davincirun.mpi.summary import Fate
 from davincirun.mpi.wire import Lines, Message, keep_alive, line, proof, same
 from davincirun.sink import Sink
 from davincirun.values import Value
@@ -64,15 +65,6 @@ class NodeSignalled(Value):
 
 
 Heard = Union[Arrived, Reported, Refused, Lost, NodeArrived, NodeSignalled]
-
-
-class Fate(Value):
-    """Where a rank ran and what it left, for the closing report."""
-
-    host: str
-    pid: int
-    log_path: str
-    tail: Tuple[str, ...] = ()
 
 
 class _Peer:

@@ -10,8 +10,9 @@ from typing import List, Mapping, Optional, Tuple
 from davincirun import modelarts
 from davincirun.errors import DeviceError, PlatformError, UsageError
 from davincirun.host import this_host
-from davincirun.mpi import gpus, tune
+from davincirun.mpi import cards, tune
 from davincirun.mpi.command import Command, Request, Version, mpirun_command, read_version
+from davincirun.mpi.gpus import Gpus
 from davincirun.mpi.hosts import Node, Nodes, Place, find_nodes, host_file_text, place
 from davincirun.mpi.payload import Orders, encode
 from davincirun.mpi.worker import HUB_VARIABLE, KEY_VARIABLE
@@ -76,7 +77,7 @@ def make_plan(options: Options, environ: Mapping[str, str], nodes: Nodes, here: 
     """The plan of node 0. DavincirunError: mpirun is missing or another one, the number of ranks can't be told."""
     path = find_mpirun(environ)
     version = ask_version(path, environ)
-    slots, ranks, cards = _ranks(options, environ, nodes)
+    slots, ranks, counted = _ranks(options, environ, nodes)
     job_id = options.job_id or modelarts.job_id(environ, os.uname().nodename)
     log_dir = os.path.abspath(options.log_dir or modelarts.log_dir(environ, os.path.isdir))
     files: List[File] = []
@@ -110,7 +111,7 @@ def make_plan(options: Options, environ: Mapping[str, str], nodes: Nodes, here: 
     if options.devices:
         command = command._replace(changes={**command.changes, "CUDA_VISIBLE_DEVICES": options.devices})
     notes = [*command.notes, *notes]
-    return MpiPlan(job_id, nodes, here, ranks, cards, version, path, command, tuple(files), orders, tuple(notes))
+    return MpiPlan(job_id, nodes, here, ranks, counted, version, path, command, tuple(files), orders, tuple(notes))
 
 
 def find_mpirun(environ: Mapping[str, str]) -> str:
@@ -145,11 +146,11 @@ def ask_version(path: str, environ: Mapping[str, str]) -> Version:
 
 def _ranks(options: Options, environ: Mapping[str, str], nodes: Nodes) -> Tuple[int, int, str]:
     """Cards of a node, ranks of the job, and where the numbers come from."""
-    found = gpus.count(environ, options.simulate)
+    found = cards.count(environ, options.simulate)
     if options.devices:
         from davincirun.devices.selection import parse_devices_option
 
-        found = gpus.Gpus(len(parse_devices_option(options.devices)), "--devices")
+        found = Gpus(len(parse_devices_option(options.devices)), "--devices")
     text = environ.get("OPENMPI_NP", "")
     if text:
         if not text.isdigit() or int(text) < 1:
@@ -165,9 +166,8 @@ def _ranks(options: Options, environ: Mapping[str, str], nodes: Nodes) -> Tuple[
             "no GPU found to count the ranks by: no nvidia-smi that lists one, no /dev/nvidiaN, none in"
             " CUDA_VISIBLE_DEVICES. OPENMPI_NP says how many ranks to start; --simulate gpu:8 makes believe"
         )
-    cards = found.per_node
-    ranks = sum(node.slots or cards for node in nodes.nodes)
-    return cards, ranks, f"{cards} per node: {found.origin}"
+    ranks = sum(node.slots or found.per_node for node in nodes.nodes)
+    return found.per_node, ranks, f"{found.per_node} per node: {found.origin}"
 
 
 def _tune(environ: Mapping[str, str], default: str) -> Tuple[Optional[str], Tuple[File, ...], Tuple[str, ...]]:

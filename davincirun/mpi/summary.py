@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import signal
-from typing import List, Optional, Sequence
+from typing import List, Optional, Sequence, Tuple
 
 from davincirun.lifecycle import GuardianDied, Launch, SignalReceived, StartFailed, WorkerExited, signal_name
-from davincirun.mpi.hub import Fate
 from davincirun.report import duration, ranges
+from davincirun.values import Value
+
+
+class Fate(Value):
+    """Where a rank ran and what it left."""
+
+    host: str
+    pid: int
+    log_path: str
+    tail: Tuple[str, ...] = ()
 
 
 def summary(
