@@ -195,7 +195,7 @@ def _orders(
         grace_seconds=options.grace_seconds,
         hosts=nodes.hosts,
         master_addr=nodes.hosts[0] if many else "127.0.0.1",
-        master_port=0 if options.dry_run else _free_port(),
+        master_port=29500 if options.dry_run else _free_port(),  # a plan is the same each time
         has_own_gpu=environ.get("DAVINCIRUN_OWN_GPU", "") not in ("", "0", "false", "no", "off"),
         prefix=prefix,
         colour=look.colour and prefix,
