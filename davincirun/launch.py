@@ -13,6 +13,7 @@ from davincirun.descendants import become_subreaper
 from davincirun.errors import PlatformError
 from davincirun.lifecycle import Event, Launch, WorkerExited, exit_status
 from davincirun.messages import Messages
+from davincirun.mpi.choice import is_for_mpirun
 from davincirun.nodes import Nodes
 from davincirun.options import Options
 from davincirun.output import Output
@@ -31,6 +32,10 @@ def show_plan(options: Options, environ: Mapping[str, str]) -> int:
 
     with Wakeup() as wakeup:
         messages = Messages(Sink(2), _label(environ), options.verbosity)
+        if is_for_mpirun(options, environ):
+            from davincirun.mpi import engine
+
+            return engine.show_plan(options, environ, messages)
         pause = Pause(wakeup, None)
         with Nodes(options, environ, pause, messages) as nodes:
             names = planning.names(options, environ, nodes.job_id)
@@ -58,6 +63,10 @@ def launch(options: Options, environ: Mapping[str, str], lifeline_fd: int) -> in
     out, err = _sinks()
     with Wakeup() as wakeup:
         messages = Messages(err, _label(environ), options.verbosity)
+        if is_for_mpirun(options, environ):
+            from davincirun.mpi import engine
+
+            return engine.launch(options, environ, wakeup, lifeline_fd, (out, err), messages)
         pause = Pause(wakeup, lifeline_fd)
         preparation.install_operator(environ, pause)
         with Nodes(options, environ, pause, messages) as nodes:
