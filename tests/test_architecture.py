@@ -51,7 +51,7 @@ ACTING_MODULES = {
     "ranktable.hand_tools",
 }
 COMMAND_LINES = {"cli", "ctl", "devices_cli", "ranktable_cli", "ranktable_generate"}
-OWN_PROGRAMS = {"log_upload", "mpi.shim", "route_planning"}  # run as processes of their own, around a library of the platform
+OWN_PROGRAMS = {"log_upload", "mpi.shim", "route_planning"}  # run as processes of their own
 ACTING = {
     "ctypes",
     "fcntl",
