@@ -28,7 +28,9 @@ def machine(tmp_path):
         for name in names:
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("#!/bin/sh\necho 'GPU 0: A100 (UUID: GPU-1)'\n" if "lists" in name else "#!/bin/sh\nexit 9\n")
+            path.write_text(
+                "#!/bin/sh\necho 'GPU 0: A100 (UUID: GPU-1)'\n" if "lists" in name else "#!/bin/sh\nexit 9\n"
+            )
             if "lists" in name:
                 path = path.rename(path.with_name("nvidia-smi"))
             path.chmod(0o755)
