@@ -13,7 +13,7 @@ from typing import Any, List, Mapping, NoReturn, Optional, Sequence, Tuple
 
 from davincirun import __version__
 from davincirun.errors import UsageError
-from davincirun.options import Options
+from davincirun.options import ENGINES, Options
 
 _YES, _NO = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
@@ -44,6 +44,9 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
         dry_run=bool(given.switch("dry_run")),
         json=bool(given.switch("json")),
         verbosity=bool(given.switch("verbose")) - bool(given.switch("quiet")),
+        engine=given.choice("engine", ENGINES),
+        hosts=given.text("hosts"),
+        hosts_timeout_seconds=given.seconds("hosts_timeout", 600.0),
     )
 
 
@@ -67,6 +70,12 @@ class _Given:
 
     def text(self, name: str) -> Optional[str]:
         return self._value(name)[0]
+
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        text, source = self._value(name)
+        if text is not None and text not in choices:
+            raise UsageError(f"{source}: {text!r} is none of {', '.join(choices)}")
+        return text or choices[0]
 
     def seconds(self, name: str, default: float) -> float:
         text, source = self._value(name)
@@ -127,7 +136,8 @@ def _parser() -> _Parser:
         allow_abbrev=False,
     )
     cards = parser.add_argument_group("cards and rank table")
-    cards.add_argument("--simulate", metavar="SPEC", help="a node without cards: 8, 910b:8, a3:16, 310p:2")
+    cards.add_argument("--simulate", metavar="SPEC", help="a node without cards: 8, 910b:8, a3:16, gpu:8")
+    cards.add_argument("--engine", metavar="NAME", help="ascend, or mpi: GPUs through mpirun; auto: as the machine is")
     cards.add_argument("--devices", metavar="IDS", help="use these cards alone, by logical id: 0,2-3")
     cards.add_argument("--rank-table", metavar="PATH", help="a rank table, or the folder of jobstart_hccl.json")
     cards.add_argument("--rank-table-timeout", metavar="SECONDS", help="how long to wait for its completion (1800)")
@@ -137,10 +147,12 @@ def _parser() -> _Parser:
     job.add_argument("--log-dir", metavar="DIR", help="where the log files go")
     job.add_argument("--grace", metavar="SECONDS", help="how long workers have from SIGTERM to SIGKILL (15)")
     nodes = parser.add_argument_group("several nodes (most platforms tell)")
+    nodes.add_argument("--hosts", metavar="LIST", help="the nodes, node 0 first: a,b or a:2222,b:2222")
     nodes.add_argument("--nodes", metavar="N", help="how many nodes the job has")
     nodes.add_argument("--node-rank", metavar="R", help="which of them this is, from 0")
     nodes.add_argument("--rendezvous", metavar="WHERE", help="where they meet: DIR, tcp://HOST:PORT, etcd://..., mpi")
     nodes.add_argument("--rendezvous-timeout", metavar="SECONDS", help="how long to wait for all nodes (1800)")
+    nodes.add_argument("--hosts-timeout", metavar="SECONDS", help="mpi: how long nodes wait for each other (600)")
     nodes.add_argument("--node-timeout", metavar="SECONDS", help="silence after which a node has vanished (15)")
     console = parser.add_argument_group("console")
     console.add_argument("--prefix", action="store_true", default=None, help="'[rank 3] ' before each line")

@@ -6,6 +6,8 @@ from typing import Mapping, Optional, Sequence, Tuple
 
 from davincirun.values import Value
 
+ENGINES = ("auto", "ascend", "mpi")
+
 
 class Options(Value):
     """What the user asked for."""
@@ -28,6 +30,9 @@ class Options(Value):
     dry_run: bool = False
     json: bool = False
     verbosity: int = 0  # -1 quiet, 1 verbose
+    engine: str = ENGINES[0]
+    hosts: Optional[str] = None  # the job's nodes, as `mpi.hosts` reads them
+    hosts_timeout_seconds: float = 600.0
 
 
 def without_any(argv: Sequence[str], environ: Mapping[str, str]) -> Optional[Options]:

@@ -49,6 +49,19 @@ def summary(
     return "\n".join(lines) + "\n"
 
 
+def news(launch: Launch, plan: LaunchPlan, host: str) -> str:
+    """What is said at once when the launch has got a cause to end, where anybody is there to be stopped."""
+    cause = launch.cause
+    if isinstance(cause, NodeFailed):
+        return f"{failed_node(cause)}; stopping the workers here"
+    if not isinstance(cause, WorkerExited) or not (launch.running or plan.node_count > 1):
+        return ""
+    if plan.node_count == 1:
+        return f"rank {cause.rank}: {cause.exit} after {duration(cause.seconds)}; stopping the others"
+    here = NodeFailed(plan.node_rank, host, cause.exit.status, cause.rank, cause.exit, cause.seconds)
+    return f"{failed_node(here)}; stopping the others"
+
+
 def failed_node(failure: NodeFailed) -> str:
     """node 3 (host): rank 17 died of SIGSEGV after 2 h 4 min."""
     what = failure.problem

@@ -7,6 +7,7 @@ its own inside the first, a tap that is closed for a moment after each look. Whi
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -80,6 +81,7 @@ class Supervisor:
         """Carry the launch out until nothing is left of it."""
         self._processes.make_room(len(self._commands))
         self._act(self._first_actions)
+        gc.enable()  # off while we started (see cli.run), wanted in a job that runs for weeks
         self._reap()
         while self.launch.phase != DONE:
             self._handle(self._wait())
