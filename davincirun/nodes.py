@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from davincirun.rendezvous.terms import Terms
 
 KEY_VARIABLE = "DAVINCIRUN_RENDEZVOUS_KEY"
+_LINGER_SECONDS = 5.0
 _MARKS = ("SLURM_JOB_ID", "VC_", "VK_TASK_", "OMPI_COMM_WORLD_", "PET_", "MA_NUM_HOSTS", "DLS_TASK_", "LOCAL_RANK")
 
 
@@ -176,13 +177,15 @@ class Nodes:
             hosts=hosts,
             timeout_seconds=options.rendezvous_timeout_seconds,
             silence_seconds=options.node_timeout_seconds,
+            linger_seconds=options.grace_seconds + _LINGER_SECONDS,
             agrees=agrees,
         )
 
     def _joined(self, meeting: Meeting, node_rank: int, is_light: bool = False) -> Companions:
         from davincirun.rendezvous.companions import Companions
 
-        return Companions(meeting, self._messages, self.host, node_rank, is_light)
+        linger_seconds = self._options.grace_seconds + _LINGER_SECONDS
+        return Companions(meeting, self._messages, self.host, node_rank, None if is_light else linger_seconds)
 
 
 def _context(options: Options, environ: Mapping[str, str]) -> Optional[JobContext]:
