@@ -36,6 +36,7 @@ _LOWEST_PORT, _PORTS = 30000, 2768  # below those that Linux hands out by itself
 
 def show_plan(options: Options, environ: Mapping[str, str], messages: Messages) -> int:
     """Print what a launch would do on this node, and create nothing."""
+    environ = _with_home(environ)
     nodes, place = our_place(options, environ)
     if place.node_rank != 0:
         print(follower.described(nodes, place, _job_port(options, environ, nodes)))
@@ -49,6 +50,7 @@ def launch(
     options: Options, environ: Mapping[str, str], wakeup: Wakeup, lifeline_fd: int, sinks: Sinks, messages: Messages
 ) -> int:
     """Launch the job, or on the other nodes take part in it; the exit status."""
+    environ = _with_home(environ)
     nodes, place = our_place(options, environ)
     port, key = _job_port(options, environ, nodes), _job_key(options, environ, nodes)
     if place.node_rank != 0:
@@ -72,6 +74,11 @@ def launch(
             _let_in_the_late(poll, hub)
             hub.end(status)
     return status
+
+
+def _with_home(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Open MPI 5 doesn't even tell its version without a HOME."""
+    return environ if environ.get("HOME") else {**environ, "HOME": os.path.expanduser("~")}
 
 
 def _job_key(options: Options, environ: Mapping[str, str], nodes: Nodes) -> str:

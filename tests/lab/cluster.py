@@ -145,8 +145,9 @@ class Cluster:
     def _add_node(self, index: int) -> None:
         spaces = ["--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
         init = os.path.join(os.path.dirname(os.path.abspath(__file__)), "node_init.sh")
+        python = os.path.realpath(sys.executable)  # a venv below /tmp is out of sight
         holder = self._hold(
-            ["unshare", *spaces, "--", "bash", init, self.names[index], self.folder, sys.executable, *self._shared]
+            ["unshare", *spaces, "--", "bash", init, self.names[index], self.folder, python, *self._shared]
         )
         self._inits[index] = _children(holder.pid)[0]
         self._on_switch(
