@@ -13,7 +13,7 @@ from typing import Dict, Iterator, List, Optional
 
 import pytest
 from helpers.launcher import ROOT
-from lab.cluster import SSH_PORT, Cluster, missing
+from lab.cluster import SSH_PORT, Cluster, ipv6_address, missing
 from lab.open_mpi import OpenMpi, installed
 
 pytestmark = [
@@ -34,7 +34,7 @@ ODD_VALUES = {
     "MA_T_LINES": "one\ntwo\n\n",
     "MA_T_TEXT": "日本é",
     "MA_T_BYTES": "\udcff\udc80",
-    "MA_T_LONG": "x" * 100000,
+    "MA_T_LONG": "x" * 20000,
     "CRED": '{"key": "a, b"}',
 }
 
@@ -123,6 +123,15 @@ def test_mpi_works_across_the_nodes(job: Job) -> None:
     lines = re.findall(r"^rank (\d) of 6 on node(\d): the sum is 21$", job.output(0), re.MULTILINE)
     assert sorted(lines) == [(str(rank), str(rank // 2)) for rank in range(6)]
     assert job.left() == []
+
+
+@pytest.mark.parametrize("name", ["{}.lab", "[{}]"], ids=["with a domain", "IPv6"])
+def test_nodes_may_go_by_names_with_a_domain_and_by_ipv6_addresses(job: Job, name: str) -> None:
+    called = job.cluster.names if "lab" in name else [ipv6_address(index) for index in range(job.cluster.count)]
+    hosts = ",".join(map(name.format, called))
+    job.start(job.mpi.python, SHOWS, options=("--hosts", hosts))
+    assert job.wait() == {0: 0, 1: 0, 2: 0}, job.output(0)
+    assert job.output(0).count(" has ") == 6
 
 
 def test_values_and_arguments_arrive_byte_for_byte(job: Job) -> None:

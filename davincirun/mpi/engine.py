@@ -66,7 +66,9 @@ def launch(
             _create(plan, messages)
             _announce(plan, messages)
             sshd.await_nodes(plan, options.hosts_timeout_seconds, poll, hub, (wakeup, lifeline_fd), messages)
-            status = _carry_out(plan, environ, poll, hub, (wakeup, lifeline_fd), sinks, messages)
+            status = _carry_out(
+                plan, environ, poll, hub, (wakeup, lifeline_fd), sinks, messages, options.hosts_timeout_seconds
+            )
         except DavincirunError as error:
             status = error.exit_status
             raise
@@ -139,6 +141,7 @@ def _carry_out(
     signals: Tuple[Wakeup, int],
     sinks: Sinks,
     messages: Messages,
+    start_seconds: float,
 ) -> int:
     started = time.monotonic()
     err = sinks[1]
@@ -154,7 +157,17 @@ def _carry_out(
     variables = {HUB_VARIABLE: _hub_address(plan, hub), KEY_VARIABLE: hub.run_key}
     unique_sinks = [*dict.fromkeys(sinks)]
     conductor = Conductor(
-        plan, {**environ, **variables}, poll, flow, processes, output, unique_sinks, signals, hub, on_event
+        plan,
+        {**environ, **variables},
+        start_seconds,
+        poll,
+        flow,
+        processes,
+        output,
+        unique_sinks,
+        signals,
+        hub,
+        on_event,
     )
     done = conductor.run()
     conductor.show_the_rest()

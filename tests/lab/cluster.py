@@ -157,6 +157,7 @@ class Cluster:
         for words in (
             ("link", "set", "lo", "up"),
             ("addr", "add", f"{_address(index)}/24", "dev", "eth0"),
+            ("-6", "addr", "add", f"{ipv6_address(index)}/64", "dev", "eth0", "nodad"),
             ("link", "set", "eth0", "up"),
         ):
             subprocess.run(["nsenter", "-t", str(self._inits[index]), "--net", "ip", *words], check=True)
@@ -180,6 +181,10 @@ class Cluster:
 
     def _call(self, argv: Sequence[str]) -> int:
         return subprocess.call(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def ipv6_address(index: int) -> str:
+    return f"fd91::{index + 1:x}"
 
 
 def _address(index: int) -> str:
