@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -17,7 +18,8 @@ def run() -> NoReturn:
     status = main(sys.argv[1:], os.environ)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # None when we were started with it closed
-            stream.flush()
+            with contextlib.suppress(OSError):  # nobody reads it any more
+                stream.flush()
     os._exit(status)  # there is nothing to tear down, and Python takes 10 ms for that
 
 
@@ -42,6 +44,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
             return guarded(lambda fd: _explained(lambda: launch.launch(options, environ, fd)), services)
     except DavincirunError as error:
         return _complain(error)
+    except BrokenPipeError:  # davincirun --dry-run … | head
+        return 0
 
 
 def _read_options(argv: Sequence[str], environ: Mapping[str, str]) -> Options:

@@ -56,9 +56,9 @@ def wait_until(
             if found is not None or left <= 0:
                 return found
             if watch_fd is None:  # not before the first look: closing it costs up to 16 ms
-                watch_fd = _watch(os.path.dirname(os.path.abspath(path)))
+                watch_fd = watch(os.path.dirname(os.path.abspath(path)))
             pause([] if watch_fd is None else [watch_fd], min(pause_seconds, left))
-            if watch_fd is not None and _forget_events(watch_fd):
+            if watch_fd is not None and forget_events(watch_fd):
                 pause_seconds = _SHORTEST_PAUSE_SECONDS
             else:
                 pause_seconds = min(pause_seconds * 1.5, _LONGEST_PAUSE_SECONDS)
@@ -67,7 +67,7 @@ def wait_until(
             os.close(watch_fd)
 
 
-def _watch(folder: str) -> Optional[int]:
+def watch(folder: str) -> Optional[int]:
     """An inotify descriptor that becomes readable when a file in `folder` changes, or None where that can't be."""
     libc = ctypes.CDLL(None, use_errno=True)
     fd: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -80,7 +80,7 @@ def _watch(folder: str) -> Optional[int]:
     return fd
 
 
-def _forget_events(watch_fd: int) -> bool:
+def forget_events(watch_fd: int) -> bool:
     try:
         return bool(os.read(watch_fd, 65536))
     except BlockingIOError:

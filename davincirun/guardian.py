@@ -86,10 +86,11 @@ def _reap(supervisor: int) -> Optional[int]:
 
 
 def _ended(status: int, wakeup: Wakeup, spared: FrozenSet[int]) -> int:
+    """The launch's exit status. However the supervisor ended, what it has left behind is killed."""
+    left = _kill_everything(wakeup, spared)
     if os.WIFEXITED(status):
         return os.WEXITSTATUS(status)
     signum = os.WTERMSIG(status)
-    left = _kill_everything(wakeup, spared)
     say(f"the supervisor was killed by {signal.Signals(signum).name}: job killed, {left} processes left")
     return 128 + signum
 

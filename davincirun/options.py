@@ -17,6 +17,11 @@ class Options(Value):
     devices: Optional[str] = None  # logical ids, as `devices.selection` reads them
     rank_table: Optional[str] = None  # path
     rank_table_timeout_seconds: float = 1800.0
+    nodes: Optional[int] = None  # how many the job has
+    node_rank: Optional[int] = None  # which of them this is
+    rendezvous: Optional[str] = None  # where they meet, as `rendezvous.choice` reads it
+    rendezvous_timeout_seconds: float = 1800.0
+    node_timeout_seconds: float = 15.0  # without a sign of life; 0: a node is never given up
     log_dir: Optional[str] = None
     job_id: Optional[str] = None
     workdir: Optional[str] = None

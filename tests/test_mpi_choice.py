@@ -28,7 +28,11 @@ def machine(tmp_path):
         for name in names:
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("#!/bin/sh\n")
+            path.write_text(
+                "#!/bin/sh\necho 'GPU 0: A100 (UUID: GPU-1)'\n" if "lists" in name else "#!/bin/sh\nexit 9\n"
+            )
+            if "lists" in name:
+                path = path.rename(path.with_name("nvidia-smi"))
             path.chmod(0o755)
         return str(tmp_path)
 
@@ -41,7 +45,8 @@ def machine(tmp_path):
         (["dev/davinci0"], {}, False),
         (["dev/davinci0", "dev/nvidia0"], {}, False),
         (["dev/nvidia0"], {}, True),
-        (["usr/bin/nvidia-smi"], {}, True),
+        (["usr/bin/nvidia-smi that lists one"], {}, True),
+        (["usr/bin/nvidia-smi", "usr/bin/npu-smi"], {}, False),
         ([], {"CUDA_VISIBLE_DEVICES": "0,1"}, True),
         ([], {"NVIDIA_VISIBLE_DEVICES": "GPU-1"}, True),
         ([], {"OPENMPI_NP": "2"}, True),

@@ -34,14 +34,14 @@ def count(environ: Mapping[str, str], simulate: Optional[str] = None, root: str 
 
 
 def evidence(environ: Mapping[str, str], root: str = "/") -> bool:
-    """Whether there is any sign of a GPU; runs nothing.
+    """Whether there is any sign of a GPU.
 
-    NVIDIA_VISIBLE_DEVICES=all is none: every CUDA image sets it.
+    NVIDIA_VISIBLE_DEVICES=all is none: every CUDA image sets it. Neither is nvidia-smi, unless it lists one.
     """
     if chosen(environ.get("CUDA_VISIBLE_DEVICES", "")) or device_nodes(root):
         return True
     wished = environ.get("NVIDIA_VISIBLE_DEVICES", "")
-    return (wished != "all" and bool(chosen(wished))) or find_tool("nvidia-smi", environ, root).path is not None
+    return (wished != "all" and bool(chosen(wished))) or _listed(environ, root) > 0
 
 
 def device_nodes(root: str) -> int:
