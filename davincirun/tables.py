@@ -124,7 +124,7 @@ def _wait(source: Source, timeout_seconds: float, pause: Pause, messages: Messag
     def look() -> Optional[ranktable.RankTable]:
         nonlocal reason
         try:
-            read = ranktable.parse(files.read(source.path), source.path)
+            read = ranktable.read(files.read(source.path), source.path)
         except (FileNotFoundError, NotADirectoryError):
             reason = "it is not there"
             return None
