@@ -25,11 +25,13 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
         raise UsageError(_unknown_option(unknown[0]))
     command = parsed.command[1:] if parsed.command[:1] == ["--"] else parsed.command
     given = _Given(parsed, environ)
-    seconds = {name: given.seconds(name) for name in ("grace", "rank_table_timeout")}
+    seconds = {name: given.seconds(name) for name in ("grace", "rank_table_timeout", "detect_timeout")}
     return Options(
         command=tuple(command),
         simulate=given.text("simulate"),
         devices=given.text("devices"),
+        require_healthy=bool(given.switch("require_healthy")),
+        detect_timeout_seconds=seconds["detect_timeout"],
         rank_table=given.text("rank_table"),
         rank_table_timeout_seconds=1800.0 if seconds["rank_table_timeout"] is None else seconds["rank_table_timeout"],
         log_dir=given.text("log_dir"),
@@ -117,6 +119,8 @@ def _parser() -> _Parser:
     cards = parser.add_argument_group("cards and rank table")
     cards.add_argument("--simulate", metavar="SPEC", help="a node without cards: 8, 910b:8, a3:16, 310p:2")
     cards.add_argument("--devices", metavar="IDS", help="use these cards alone, by logical id: 0,2-3")
+    cards.add_argument("--require-healthy", action="store_true", default=None, help="refuse cards that are ill")
+    cards.add_argument("--detect-timeout", metavar="SECONDS", help="how long npu-smi and hccn_tool may take (10)")
     cards.add_argument("--rank-table", metavar="PATH", help="a rank table, or the folder of jobstart_hccl.json")
     cards.add_argument("--rank-table-timeout", metavar="SECONDS", help="how long to wait for its completion (1800)")
     job = parser.add_argument_group("job")
