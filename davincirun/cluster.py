@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from itertools import chain
 from operator import attrgetter
-from typing import Iterable, Optional, Tuple
+from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Tuple
 
 from davincirun.values import Value
 
 _rank_of = attrgetter("rank")  # C speed: there may be 131,072 of them
-_devices_of = attrgetter("devices")
 
 
 class Device(Value):
@@ -24,12 +23,43 @@ class Device(Value):
     super_device_id: Optional[str] = None  # the SDID inside an A3 super pod
 
 
+class LaterDevices(Sequence[Device]):
+    """Devices that are made when somebody looks at them: a launch looks at those of one server among thousands."""
+
+    __slots__ = ("_make", "ranks")
+
+    def __init__(self, ranks: Sequence[int], make: Callable[[], Tuple[Device, ...]]) -> None:
+        self.ranks = ranks
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+    def __iter__(self) -> Iterator[Device]:
+        return iter(self._make())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._make()[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (tuple, LaterDevices)) and self._make() == tuple(other)
+
+
+def ranks_of(devices: Sequence[Device]) -> Sequence[int]:
+    """The ranks of `devices`, which are not made for that."""
+    return devices.ranks if isinstance(devices, LaterDevices) else list(map(_rank_of, devices))
+
+
 class Server(Value):
     """One entry of `server_list`: a machine, or a container that owns some of a machine's devices."""
 
     server_id: str  # any text: an address, a host name, a pod's UID
-    devices: Tuple[Device, ...]  # in table order; the position is the local rank
+    devices: Sequence[Device]  # in table order; the position is the local rank
     addresses: Tuple[str, ...] = ()  # what else the table calls this machine: host_ip, container_ip, pod_ip, server_ip
+
+    @property
+    def lowest_rank(self) -> int:
+        return min(ranks_of(self.devices))
 
 
 class Pod(Value):
@@ -37,7 +67,7 @@ class Pod(Value):
 
     pod_name: str
     server_id: str
-    devices: Tuple[Device, ...]
+    devices: Sequence[Device]
 
 
 class SuperPod(Value):
@@ -71,7 +101,7 @@ class Cluster(Value):
         cluster = cls(tuple(servers), tuple(pods), tuple(super_pods), names_servers)
         if not cluster.servers:
             raise ValueError("a cluster needs at least one server")
-        ranks = list(map(_rank_of, chain.from_iterable(map(_devices_of, cluster.servers))))
+        ranks = list(chain.from_iterable([ranks_of(server.devices) for server in cluster.servers]))
         if ranks != list(range(len(ranks))) and sorted(ranks) != list(range(len(ranks))):
             raise ValueError(f"ranks must be 0..{len(ranks) - 1}, each once")
         if len({server.server_id for server in cluster.servers}) != len(cluster.servers):

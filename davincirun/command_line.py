@@ -29,6 +29,8 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
         command=tuple(command),
         simulate=given.text("simulate"),
         devices=given.text("devices"),
+        require_healthy=bool(given.switch("require_healthy")),
+        detect_timeout_seconds=given.seconds("detect_timeout", 10.0),
         rank_table=given.text("rank_table"),
         rank_table_timeout_seconds=given.seconds("rank_table_timeout", 1800.0),
         nodes=given.number("nodes"),
@@ -139,6 +141,8 @@ def _parser() -> _Parser:
     cards.add_argument("--simulate", metavar="SPEC", help="a node without cards: 8, 910b:8, a3:16, gpu:8")
     cards.add_argument("--engine", metavar="NAME", help="ascend, or mpi: GPUs through mpirun; auto: as the machine is")
     cards.add_argument("--devices", metavar="IDS", help="use these cards alone, by logical id: 0,2-3")
+    cards.add_argument("--require-healthy", action="store_true", default=None, help="refuse cards that are ill")
+    cards.add_argument("--detect-timeout", metavar="SECONDS", help="how long npu-smi and hccn_tool may take (10)")
     cards.add_argument("--rank-table", metavar="PATH", help="a rank table, or the folder of jobstart_hccl.json")
     cards.add_argument("--rank-table-timeout", metavar="SECONDS", help="how long to wait for its completion (1800)")
     job = parser.add_argument_group("job")

@@ -77,8 +77,8 @@ def _by_node_rank(cluster: Cluster, context: Optional[JobContext]) -> Optional[M
         return None
     if cluster.pods:
         pod = cluster.pods[context.node_rank]
-        return Me(pod.server_id, pod.devices, context.node_rank, count, reason)
-    order = sorted(cluster.servers, key=lambda one: min(device.rank for device in one.devices))
+        return Me(pod.server_id, tuple(pod.devices), context.node_rank, count, reason)
+    order = sorted(cluster.servers, key=lambda one: one.lowest_rank)
     return _me(cluster, order[context.node_rank], reason)
 
 
@@ -89,7 +89,7 @@ def _pod(pods: Sequence[Pod], environ: Mapping[str, str], by_rank: Optional[Me])
             continue
         for index, pod in enumerate(pods):
             if pod.pod_name == name:
-                return Me(pod.server_id, pod.devices, index, len(pods), f"{variable} is {name}")
+                return Me(pod.server_id, tuple(pod.devices), index, len(pods), f"{variable} is {name}")
         raise IdentityError(
             f"{variable} is {name}, but the rank table has no such pod: {_listed([pod.pod_name for pod in pods])}"
         )
@@ -99,7 +99,7 @@ def _pod(pods: Sequence[Pod], environ: Mapping[str, str], by_rank: Optional[Me])
     reason = (
         "the table has one pod" if len(pods) == 1 else f"the first pod, since {' and '.join(_POD_VARIABLES)} are unset"
     )
-    return Me(first.server_id, first.devices, 0, len(pods), reason)
+    return Me(first.server_id, tuple(first.devices), 0, len(pods), reason)
 
 
 def _by_index(cluster: Cluster, environ: Mapping[str, str]) -> Me:
@@ -135,8 +135,9 @@ def _by_address(cluster: Cluster, host: Host, told: Optional[str], by_rank: Opti
 
 
 def _me(cluster: Cluster, server: Server, reason: str) -> Me:
-    order = sorted(cluster.servers, key=lambda one: min(device.rank for device in one.devices))
-    return Me(server.server_id, server.devices, order.index(server), len(order), reason)
+    lowest = server.lowest_rank
+    node_rank = sum([other.lowest_rank < lowest for other in cluster.servers])
+    return Me(server.server_id, tuple(server.devices), node_rank, len(cluster.servers), reason)
 
 
 def _called(server: Server) -> Tuple[str, ...]:

@@ -84,7 +84,7 @@ class Nodes:
         cluster = _cluster(agreement)
         rank = self._companions.node_rank
         how = f"node {rank} of {len(agreement.nodes)}, as agreed"
-        me = Me(agreement.nodes[rank].server_id, cluster.servers[rank].devices, rank, len(agreement.nodes), how)
+        me = Me(agreement.nodes[rank].server_id, tuple(cluster.servers[rank].devices), rank, len(agreement.nodes), how)
         return agreement, cluster, me
 
     def keep_in_touch(self, servers: Sequence[Server], me: Me, job_id: str, table_path: str) -> None:

@@ -15,6 +15,8 @@ class Options(Value):
     command: Tuple[str, ...]
     simulate: Optional[str] = None  # a node's cards, as `devices.simulated` reads them
     devices: Optional[str] = None  # logical ids, as `devices.selection` reads them
+    require_healthy: bool = False
+    detect_timeout_seconds: float = 10.0  # for each run of npu-smi or hccn_tool
     rank_table: Optional[str] = None  # path
     rank_table_timeout_seconds: float = 1800.0
     nodes: Optional[int] = None  # how many the job has

@@ -78,7 +78,7 @@ def _master_addr(found: Found) -> str:
     """Where rank 0 is reached: ourselves on one node, else the first address that its server is known by."""
     if found.me.node_count == 1:
         return "127.0.0.1"
-    first = min(found.servers, key=lambda server: min(device.rank for device in server.devices))
+    first = min(found.servers, key=lambda server: server.lowest_rank)
     names = (first.server_id, *first.addresses)
     return next((name for name in names if ":" in name or name.replace(".", "").isdigit()), first.server_id)
 

@@ -98,10 +98,44 @@ def find_table(
 
         detected = simulate(options.simulate, 0 if nodes is None else nodes.simulated_index)
         return _from_devices(detected, "simulated cards", options, environ, places, nodes)
+    detected = _detect(options, environ, pause, messages)
+    return _from_devices(detected, "made from the cards of this machine", options, environ, places, nodes)
+
+
+def _detect(options: Options, environ: Mapping[str, str], pause: Pause, messages: Messages) -> Detected:
+    """This machine's cards; says what it waits for when a tool is slow, and ends at once when we are told to stop."""
     from davincirun.devices.detect import detect
 
     messages.detail("no rank table is named: looking for this machine's cards")
-    return _from_devices(detect(environ), "made from the cards of this machine", options, environ, places, nodes)
+    seconds = options.detect_timeout_seconds
+    progress = _Progress(messages)
+
+    def wait(fd: int, what: str) -> None:
+        progress.tell(f"looking for this machine's cards: {what} hasn't answered", f"{duration(seconds)} for each tool")
+        pause([fd], progress.seconds_to_next)
+
+    return detect(environ, timeout_seconds=seconds, require_healthy=options.require_healthy, wait=wait)
+
+
+class _Progress:
+    """When to say that a wait goes on."""
+
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
+        self._started = time.monotonic()
+        self._said = 0
+
+    def tell(self, what: str, limit: str) -> None:
+        """Say `what` goes on, if it is time for that again."""
+        if self.seconds_to_next <= 0:
+            self._said += 1
+            self._messages.info(f"{what}; {duration(time.monotonic() - self._started)} so far, at most {limit}")
+
+    @property
+    def seconds_to_next(self) -> float:
+        last = _PROGRESS_SECONDS[-1]
+        due = _PROGRESS_SECONDS[self._said] if self._said < len(_PROGRESS_SECONDS) else last * (self._said - 2)
+        return max(self._started + due - time.monotonic(), 0)
 
 
 def _file_in(path: str, is_dir: Callable[[str], bool]) -> str:
@@ -138,12 +172,12 @@ def _wait(source: Source, timeout_seconds: float, pause: Pause, messages: Messag
     """The table once it is complete; says what it waits for, and gives up with what was wrong last."""
     started = time.monotonic()
     reason = ""
-    said = 0
+    progress = _Progress(messages)
 
     def look() -> Optional[ranktable.RankTable]:
         nonlocal reason
         try:
-            read = ranktable.parse(files.read(source.path), source.path)
+            read = ranktable.read(files.read(source.path), source.path)
         except (FileNotFoundError, NotADirectoryError):
             reason = "it is not there"
             return None
@@ -155,15 +189,10 @@ def _wait(source: Source, timeout_seconds: float, pause: Pause, messages: Messag
         return read
 
     def pause_and_tell(fds: Sequence[int], seconds: float) -> None:
-        nonlocal said
-        waited = time.monotonic() - started
-        due = _PROGRESS_SECONDS[said] if said < len(_PROGRESS_SECONDS) else _PROGRESS_SECONDS[-1] * (said - 2)
-        if waited >= due:
-            said += 1
-            messages.info(
-                f"waiting for the rank table {source.path} ({source.origin}): {reason}; {duration(waited)} so far,"
-                f" at most {duration(timeout_seconds)} (--rank-table-timeout)"
-            )
+        progress.tell(
+            f"waiting for the rank table {source.path} ({source.origin}): {reason}",
+            f"{duration(timeout_seconds)} (--rank-table-timeout)",
+        )
         pause(fds, seconds)
 
     table = files.wait_until(source.path, look, started + timeout_seconds, pause_and_tell)

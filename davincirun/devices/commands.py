@@ -7,13 +7,15 @@ group is killed when its time is over, and one that doesn't die of that is left 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import threading
 from contextlib import suppress
 from types import TracebackType
-from typing import List, Mapping, NamedTuple, Optional, Tuple, Type
+from typing import Callable, List, Mapping, NamedTuple, Optional, Tuple, Type
 
+Wait = Callable[[int, str], None]  # returns when the descriptor is readable, or earlier; told what is waited for
 _AT_ONCE = 18  # sixteen dies and two tables; a machine with more cards waits a little
 _REAP_SECONDS = 0.5
 
@@ -31,9 +33,11 @@ class Answer(NamedTuple):
 class Commands:
     """Starts commands and collects their answers; on leaving the block those still running are killed."""
 
-    def __init__(self, environ: Mapping[str, str], timeout_seconds: float) -> None:
+    def __init__(self, environ: Mapping[str, str], timeout_seconds: float, wait: Optional[Wait] = None) -> None:
         self._environ = dict(environ)
         self._timeout_seconds = timeout_seconds
+        self._wait = wait or _wait
+        self._ended_fd, self._end_fd = os.pipe()
         self._slots = threading.BoundedSemaphore(_AT_ONCE)
         self._calls: List[Call] = []
 
@@ -48,12 +52,21 @@ class Commands:
     ) -> None:
         for call in self._calls:
             call.stop()
+        if all([call.join(_REAP_SECONDS) for call in self._calls]):
+            os.close(self._end_fd)
+            os.close(self._ended_fd)
 
     def start(self, *argv: str) -> Call:
         """Runs `argv` beside the others; `Call.answer` waits for it."""
-        call = Call(argv, self._environ, self._timeout_seconds, self._slots)
+        call = Call(argv, self._environ, self._timeout_seconds, self._slots, self._end_fd, self._wait_for)
         self._calls.append(call)
         return call
+
+    def _wait_for(self, what: str) -> None:
+        """Returns when a call has ended, or earlier."""
+        self._wait(self._ended_fd, what)
+        if select.select([self._ended_fd], [], [], 0)[0]:
+            os.read(self._ended_fd, 4096)
 
 
 class Call:
@@ -65,11 +78,16 @@ class Call:
         environ: Mapping[str, str],
         timeout_seconds: float,
         slots: threading.BoundedSemaphore,
+        end_fd: int,
+        wait_for: Callable[[str], None],
     ) -> None:
         self._argv = argv
         self._environ = environ
         self._timeout_seconds = timeout_seconds
         self._slots = slots
+        self._end_fd = end_fd
+        self._wait_for = wait_for
+        self._is_done = False
         self._stopped = False
         self._child: Optional[subprocess.Popen[bytes]] = None
         self._answer = Answer(argv)
@@ -78,7 +96,8 @@ class Call:
 
     def answer(self) -> Answer:
         """What came of the command; waits for its end, or for the end of its time."""
-        self._thread.join()
+        while not self._is_done:
+            self._wait_for(" ".join([os.path.basename(self._argv[0]), *self._argv[1:]]))
         return self._answer
 
     def stop(self) -> None:
@@ -86,9 +105,20 @@ class Call:
         self._stopped = True
         if self._child is not None and self._child.returncode is None:
             _kill_group(self._child)
-        self._thread.join()
+
+    def join(self, seconds: float) -> bool:
+        """Whether a stopped command has ended within `seconds`; one stuck in the driver doesn't."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
+        try:
+            self._run_in_turn()
+        finally:
+            self._is_done = True
+            os.write(self._end_fd, b".")
+
+    def _run_in_turn(self) -> None:
         with self._slots:
             if self._stopped:
                 return
@@ -121,6 +151,10 @@ class Call:
         except subprocess.TimeoutExpired:  # stuck inside the driver, or a descendant holds the pipes
             return Answer(self._argv, failure=f"{failure}, and SIGKILL doesn't end it: the driver hangs")
         return Answer(self._argv, None, _text(stdout), _text(stderr), failure)
+
+
+def _wait(fd: int, what: str) -> None:
+    select.select([fd], [], [])
 
 
 def _kill_group(child: subprocess.Popen[bytes]) -> None:

@@ -3,6 +3,7 @@
 1. /dev/davinciN says which exist: one directory is read, no driver is called, and it is right in containers.
 2. `npu-smi info -m` says which ids belong together, `npu-smi info` adds names, health and processes.
 3. hccn_tool, else /etc/hccn.conf, says the addresses; on Atlas A3 npu-smi the place in the super pod.
+4. Where neither a node nor npu-smi tells of a card, those are taken that hccn_tool answers for.
 
 A missing, failing or hanging tool costs its part of the answer and a note, never the launch.
 """
@@ -10,14 +11,19 @@ A missing, failing or hanging tool costs its part of the answer and a note, neve
 from __future__ import annotations
 
 import os
-from typing import Mapping, Sequence, Tuple
+from typing import TYPE_CHECKING, Mapping, Optional, Sequence, Tuple
 
 from davincirun.devices import Detected, LocalDevice
 from davincirun.devices.devnodes import device_ids
 from davincirun.devices.pci import PCI_VENDOR, generation_of
 from davincirun.devices.reading import whole_number
-from davincirun.devices.tools import find_tool, read_text, tool_environment
+from davincirun.devices.tools import Tool, find_tool, read_text, tool_environment
 from davincirun.errors import DeviceError
+
+if TYPE_CHECKING:
+    from davincirun.devices.commands import Commands, Wait
+
+TIMEOUT_SECONDS = 10.0  # a full report of eight cards takes up to 5.4 s
 
 _NODES_ALONE = "only the nodes in /dev tell which cards there are: names, health and processes are not known"
 _UNFIT = ("Alarm", "Critical", "UNKNOWN")
@@ -26,14 +32,16 @@ _UNFIT = ("Alarm", "Critical", "UNKNOWN")
 def detect(
     environ: Mapping[str, str],
     root: str = "/",
-    timeout_seconds: float = 20.0,
+    timeout_seconds: float = TIMEOUT_SECONDS,
     addresses: bool = True,
     details: bool = True,
     require_healthy: bool = False,
+    wait: Optional[Wait] = None,
 ) -> Detected:
     """The devices below `root`, the tools being looked for along the PATH of `environ` first.
 
-    `timeout_seconds` is for each run of a tool. Without `details` npu-smi is not asked where there are nodes, and
+    `timeout_seconds` is for each run of a tool, and `wait(fd, what)` is called while one runs: it returns when `fd` is
+    readable or earlier, or raises to give up, which ends all of them. Without `details` npu-smi is not asked where there are nodes, and
     without `addresses` nor hccn_tool; then nothing is run. A DeviceError says where no card was found, or with
     `require_healthy`, which needs the details, which one is unfit.
     """
@@ -43,7 +51,7 @@ def detect(
         return Detected(
             tuple(LocalDevice(index, node, source=f"/dev/davinci{node}") for index, node in enumerate(nodes))
         )
-    detected = _ask_tools(nodes, environ, root, timeout_seconds, addresses, details)
+    detected = _ask_tools(nodes, environ, root, (timeout_seconds, wait), addresses, details)
     if require_healthy:
         refuse_unfit(detected)
     return detected
@@ -72,12 +80,12 @@ def _ask_tools(
     nodes: Sequence[int],
     environ: Mapping[str, str],
     root: str,
-    timeout_seconds: float,
+    patience: Tuple[float, Optional[Wait]],
     addresses: bool,
     details: bool,
 ) -> Detected:
-    npu_smi = find_tool("npu-smi", environ, root)
-    if npu_smi.path is None and not nodes:
+    npu_smi, hccn_tool = find_tool("npu-smi", environ, root), find_tool("hccn_tool", environ, root)
+    if not nodes and npu_smi.path is None and hccn_tool.path is None:
         raise DeviceError(_no_card([npu_smi.absence], environ, root))
     # These bring `subprocess` and the readers, which are only paid for where there is something to run.
     from davincirun.devices.commands import Commands
@@ -85,20 +93,34 @@ def _ask_tools(
     from davincirun.devices.network import ask_network
     from davincirun.devices.queries import SmiAnswers, ask_npu_smi
 
-    with Commands(tool_environment(environ, root), timeout_seconds) as commands:
+    conf_text = read_text(os.path.join(root, "etc/hccn.conf"))
+    with Commands(tool_environment(environ, root), *patience) as commands:
         smi = ask_npu_smi(commands, npu_smi) if details else SmiAnswers()
         identified = identify(nodes, smi.id_map, smi.table)
-        if not identified.devices:
-            raise DeviceError(_no_card(smi.notes or ["npu-smi lists no chip"], environ, root))
         detected = Detected(identified.devices, (*smi.notes, *identified.notes), identified.generation)
+        if not detected.devices:
+            detected = _by_hccn_tool(commands, hccn_tool, conf_text, smi.notes or ["npu-smi lists no chip"])
+        if not detected.devices:
+            raise DeviceError(_no_card(detected.notes, environ, root))
         detected = _with_numa_nodes(detected, identified.bus_ids, root)
-        if not (smi.id_map or smi.table):
+        if nodes and not (smi.id_map or smi.table):
             detected = _with_generation_of_bus(detected, root)
         if addresses:
-            hccn_tool = find_tool("hccn_tool", environ, root)
-            conf_text = read_text(os.path.join(root, "etc/hccn.conf"))
             detected = ask_network(commands, detected, npu_smi, hccn_tool, conf_text)
     return detected
+
+
+def _by_hccn_tool(commands: Commands, hccn_tool: Tool, conf_text: Optional[str], notes: Sequence[str]) -> Detected:
+    """The cards that hccn_tool answers for, the loudest note first; no device where there is none."""
+    from davincirun.devices.hccn_conf import read_hccn_conf
+    from davincirun.devices.last_resort import ask_for_cards
+
+    if hccn_tool.path is None:
+        return Detected((), (*notes, hccn_tool.absence))
+    answered = ask_for_cards(commands, hccn_tool.path, list(read_hccn_conf(conf_text or "").cards))
+    if not answered.devices:
+        return Detected((), (*notes, "hccn_tool answers for no card"))
+    return Detected(answered.devices, (*answered.notes, *notes), answered.generation)
 
 
 def _with_generation_of_bus(detected: Detected, root: str) -> Detected:

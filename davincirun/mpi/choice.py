@@ -41,7 +41,7 @@ def _is_for_gpus(environ: Mapping[str, str], root: str) -> bool:
         f"no cards found. Ascend: no rank table is named, {dev} has no davinciN and npu-smi is nowhere. GPUs: no"
         f" nvidia-smi, no {dev}/nvidiaN, none in CUDA_VISIBLE_DEVICES, no {_VARIABLES} variable. In a container mount"
         " the cards (--device=/dev/davinci0 and so on, or --gpus all); for a try without cards use --simulate 8 or"
-        " --simulate gpu:8; --engine ascend and --engine mpi insist on one"
+        " --simulate gpu:8; --engine ascend or --engine mpi (the GPU engine) insists on one"
     )
 
 

@@ -1,7 +1,7 @@
 """Rank tables: read, checked, converted, written. `read` for the launch; `validate` and the rest for `davincictl`."""
 
 from davincirun.ranktable.document import NotYet, RankTable, parse
-from davincirun.ranktable.launch import to_cluster, to_v1_text
+from davincirun.ranktable.launch import read, to_cluster, to_v1_text
 from davincirun.ranktable.v1 import from_servers
 
-__all__ = ["NotYet", "RankTable", "from_servers", "parse", "to_cluster", "to_v1_text"]
+__all__ = ["NotYet", "RankTable", "from_servers", "parse", "read", "to_cluster", "to_v1_text"]

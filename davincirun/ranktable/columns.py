@@ -1,16 +1,16 @@
-"""Devices by the list: what one server or pod holds is read in one go, while it is in the processor's cache.
+"""Devices by the list: what one server or pod holds is read in one go, into columns.
 
-131,072 devices must not cost more than reading their JSON did, so these loops call no Python function per device.
+131,072 devices must not cost more than reading their JSON did. So these loops call no Python function per device,
+and a launch has each list read as soon as the decoder has made it, while it is in the processor's cache.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from itertools import repeat
-from operator import itemgetter
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
-from davincirun.cluster import Device
+from davincirun.cluster import Device, LaterDevices
 from davincirun.ranktable.finding import number
 
 Entry = Dict[str, Any]
@@ -19,37 +19,91 @@ _EACH_ADDRESS_UP_TO = 16384  # devices; beyond, telling 131,072 addresses apart 
 _new_device = partial(tuple.__new__, Device)  # Device(…) without its Python frame
 
 
-def devices_by_list(
-    lists: Sequence[List[Entry]], converted: bool = False, super_pods: bool = False
-) -> List[Tuple[Device, ...]]:
-    """The devices of each list, ranked by `rank_id`; when `converted`, by position, and ids may be JSON numbers.
+class Columns:
+    """A list of devices, read."""
 
-    ValueError, KeyError or TypeError for an empty list, an id that is no number, a device that a list has twice,
-    an address that is none or there twice (in big tables: a list of addresses that is there twice).
+    __slots__ = ("addresses", "device_ids", "id_texts", "joined_addresses", "own_ids", "ranks")
+
+    def __init__(
+        self,
+        id_texts: Tuple[Any, ...],
+        device_ids: List[int],
+        addresses: List[Optional[str]],
+        joined_addresses: str,
+        ranks: Sequence[int],
+        own_ids: Optional[List[Any]],
+    ) -> None:
+        self.id_texts = id_texts  # as the table has them
+        self.device_ids = device_ids
+        self.addresses = addresses
+        self.joined_addresses = joined_addresses  # those that are given, with commas between
+        self.ranks = ranks  # empty for pods, whose ranks follow from their order
+        self.own_ids = own_ids  # the super_device_ids, unchecked; None where the first device has none
+
+    def __len__(self) -> int:
+        return len(self.device_ids)
+
+    def devices(self, ranks: Sequence[int], super_pods: bool = False) -> LaterDevices:
+        """The devices, made when they are looked at; ValueError or TypeError for bad ids in `super_pods`."""
+        own_ids = self.own_ids if super_pods else None
+        if own_ids is not None:
+            given = [own_id for own_id in own_ids if own_id is not None]
+            if len(set(numbers(given))) != len(given):
+                raise ValueError("super_device_id is not unique")
+        return LaterDevices(ranks, partial(self._made, ranks, own_ids))
+
+    def _made(self, ranks: Sequence[int], own_ids: Optional[List[Any]]) -> Tuple[Device, ...]:
+        return tuple(map(_new_device, zip(ranks, self.device_ids, self.addresses, own_ids or repeat(None))))
+
+
+class ListReader:
+    """Makes columns of lists of devices; `ranked` ones have a `rank_id`, in others ids may be JSON numbers."""
+
+    def __init__(self, ranked: bool) -> None:
+        self._ranked = ranked
+        self._known_ids: Dict[Tuple[Any, ...], List[int]] = {}  # most lists have the same ones: read them once
+
+    def read(self, entries: Union[List[Entry], Columns]) -> Columns:
+        """The columns of `entries`, which may have been read before.
+
+        ValueError, KeyError or TypeError for an empty list, an id that is no number, a device that is there twice, an
+        address that is none.
+        """
+        if isinstance(entries, Columns):
+            return entries
+        id_texts = tuple([entry["device_id"] for entry in entries])
+        device_ids = self._known_ids.get(id_texts)
+        if device_ids is None:
+            device_ids = self._known_ids[id_texts] = _distinct_numbers(id_texts, not self._ranked)
+        addresses = _addresses(entries)
+        ranks = numbers([entry["rank_id"] for entry in entries]) if self._ranked else ()
+        in_pod = "super_device_id" in entries[0]
+        own_ids = [entry.get("super_device_id") for entry in entries] if in_pod else None
+        return Columns(id_texts, device_ids, addresses, _joined(addresses), ranks, own_ids)
+
+
+def folding() -> Callable[[Entry], Entry]:
+    """An `object_hook` for json's decoder that replaces lists of devices by their columns, and raises as `read`."""
+    read, read_unranked = ListReader(ranked=True).read, ListReader(ranked=False).read
+
+    def fold(entry: Entry) -> Entry:
+        if "device" in entry:
+            entry["device"] = read(entry["device"])
+        elif "devices" in entry:
+            entry["devices"] = read_unranked(entry["devices"])
+        return entry
+
+    return fold
+
+
+def read_lists(lists: Iterable[Union[List[Entry], Columns]], ranked: bool) -> List[Columns]:
+    """The columns of all lists of a table.
+
+    Raises as `ListReader.read`, and for an address that is there twice (in big tables: a list of addresses).
     """
-    result: List[Tuple[Device, ...]] = []
-    device_ids: Dict[Tuple[Any, ...], List[int]] = {}  # most lists have the same ones: read them once
-    keys = ("device_id", "device_ip") if converted else ("device_id", "device_ip", "rank_id")
-    refuse_doubles = _doubles_refuser(each=sum(map(len, lists)) <= _EACH_ADDRESS_UP_TO)
-    start = 0
-    for entries in lists:
-        id_texts, addresses, *rank_texts = columns_of(entries, keys)
-        if id_texts not in device_ids:
-            device_ids[id_texts] = _distinct_numbers(id_texts, converted)
-        refuse_doubles(addresses)
-        ranks = numbers(rank_texts[0]) if rank_texts else range(start, start + len(entries))
-        own_ids = _super_device_ids(entries) if super_pods else repeat(None)
-        result.append(tuple(map(_new_device, zip(ranks, device_ids[id_texts], addresses, own_ids))))
-        start += len(entries)
-    return result
-
-
-def columns_of(entries: List[Entry], keys: Tuple[str, ...]) -> Iterable[Tuple[Any, ...]]:
-    """The values under each of `keys`, None for a `device_ip` that isn't there; KeyError for others."""
-    try:
-        return zip(*map(itemgetter(*keys), entries))
-    except KeyError:
-        return zip(*[itemgetter(*keys)({"device_ip": None, **entry}) for entry in entries])
+    columns = list(map(ListReader(ranked).read, lists))
+    _refuse_doubles(columns)
+    return columns
 
 
 def numbers(texts: Sequence[str]) -> List[int]:
@@ -63,32 +117,40 @@ def numbers(texts: Sequence[str]) -> List[int]:
     return found  # type: ignore[return-value]
 
 
-def _doubles_refuser(each: bool) -> Callable[[Tuple[Any, ...]], None]:
-    """A function that raises ValueError for an address that is none or that it has met, TypeError for no string.
+def _addresses(entries: List[Entry]) -> List[Optional[str]]:
+    try:
+        return [entry["device_ip"] for entry in entries]
+    except KeyError:
+        return [entry.get("device_ip") for entry in entries]
 
-    It remembers `each` address, or, in a big table, only each whole list, as a cloned file repeats it.
-    """
+
+def _joined(addresses: List[Optional[str]]) -> str:
+    """The addresses that are given, "" being none; TypeError or ValueError for what is no address."""
+    given: Iterable[Any] = addresses if all(addresses) else filter(None, addresses)
+    joined = ",".join(given)
+    if "-" in joined or " " in joined:  # an IPv6 zone may have a dash
+        from davincirun.ranktable.rules.addresses import family
+
+        if None in [family(address) for address in joined.split(",")]:
+            raise ValueError("device_ip is no address")
+    return joined
+
+
+def _refuse_doubles(columns: Sequence[Columns]) -> None:
+    """ValueError for an address that is there twice; of a big table only each whole list, as a cloned file has it."""
     seen: Set[str] = set()
-
-    def refuse(addresses: Tuple[Any, ...]) -> None:
-        given = addresses if all(addresses) else tuple(filter(None, addresses))  # None and "" are no addresses
-        joined = ",".join(given)
-        if "-" in joined or " " in joined:  # an IPv6 zone may have a dash
-            _check_each(given)
-        new = given if each else (joined,) if given else ()
-        before = len(seen)
-        seen.update(new)
-        if len(seen) != before + len(new):
-            raise ValueError("device_ip is not unique")
-
-    return refuse
-
-
-def _check_each(addresses: Iterable[str]) -> None:
-    from davincirun.ranktable.rules.addresses import family
-
-    if None in [family(one) for address in addresses for one in address.split(",")]:
-        raise ValueError("device_ip is no address")
+    count = 0
+    each = sum(map(len, columns)) <= _EACH_ADDRESS_UP_TO
+    for column in columns:
+        if each:
+            given = list(filter(None, column.addresses))
+            seen.update(given)
+            count += len(given)
+        elif column.joined_addresses:
+            seen.add(column.joined_addresses)
+            count += 1
+    if len(seen) != count:
+        raise ValueError("device_ip is not unique")
 
 
 def _distinct_numbers(texts: Sequence[Any], numbers_pass: bool) -> List[int]:
@@ -96,11 +158,3 @@ def _distinct_numbers(texts: Sequence[Any], numbers_pass: bool) -> List[int]:
     if not found or len(set(found)) != len(found):
         raise ValueError("no device, or one that is there twice")
     return found
-
-
-def _super_device_ids(entries: Iterable[Entry]) -> List[Optional[str]]:
-    values = [entry.get("super_device_id") for entry in entries]
-    given = [value for value in values if value is not None]
-    if len(set(numbers(given))) != len(given):
-        raise ValueError("super_device_id is not unique")
-    return values

@@ -6,15 +6,16 @@ import gc
 import json
 import re
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, Optional, Union
+from typing import Any, Callable, Dict, Iterator, Optional, Union
 
 from davincirun.ranktable.finding import Finding, as_error, error, kind, shown
 from davincirun.values import Value
 
 GROUP_LIST = "group_list"
 VERSIONS = ("1.0", "1.1", "1.2", "2.0")
+Hook = Callable[[Dict[str, Any]], Dict[str, Any]]
 BOM = b"\xef\xbb\xbf"
-_BIG_BYTES = 1 << 20
+BIG_BYTES = 1 << 20
 
 # what is left of the text where the decoder stopped, if the writer was merely interrupted there
 _CUT_OFF = re.compile(
@@ -48,9 +49,9 @@ def parse(data: bytes, path: str) -> Union[RankTable, NotYet]:
     return result
 
 
-def inspect(data: bytes) -> Union[RankTable, NotYet, Finding]:
-    """As `parse`, with the error as a value."""
-    document = _loads(data)
+def inspect(data: bytes, object_hook: Optional[Hook] = None) -> Union[RankTable, NotYet, Finding]:
+    """As `parse`, with the error as a value; `object_hook` is for json's decoder, and what it raises is raised."""
+    document = _loads(data, object_hook)
     if isinstance(document, (NotYet, Finding)):
         return document
     if not isinstance(document, dict):
@@ -80,12 +81,12 @@ def collector_paused(size: int) -> Iterator[None]:
         yield
     finally:
         if enabled:
-            if size > _BIG_BYTES:
+            if size > BIG_BYTES:
                 gc.freeze()
             gc.enable()
 
 
-def _loads(data: bytes) -> Any:
+def _loads(data: bytes, object_hook: Optional[Hook]) -> Any:
     """The JSON value in `data`, else a NotYet or a Finding."""
     try:
         text = (data[len(BOM) :] if data.startswith(BOM) else data).decode("utf-8")
@@ -97,7 +98,7 @@ def _loads(data: bytes) -> Any:
         return NotYet("the file is empty" if not data else "the file holds nothing but blanks")
     try:
         with collector_paused(len(data)):
-            return json.loads(text, parse_constant=_no_constant)
+            return json.loads(text, parse_constant=_no_constant, object_hook=object_hook)
     except json.JSONDecodeError as problem:
         return _not_json(text, problem)
     except RecursionError:

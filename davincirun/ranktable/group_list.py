@@ -6,12 +6,12 @@ would order by server id as text, so such a table is always converted, never han
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import accumulate, chain
 from json.encoder import encode_basestring_ascii as quoted
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from davincirun.cluster import Cluster, Device, Pod, Server
-from davincirun.ranktable.columns import columns_of, devices_by_list
+from davincirun.ranktable.columns import Columns, ListReader, read_lists
 from davincirun.ranktable.v1 import LONGEST_SERVER_ID, table_text
 
 Instance = Dict[str, Any]
@@ -20,7 +20,9 @@ Instance = Dict[str, Any]
 def to_cluster(document: Dict[str, Any]) -> Cluster:
     """The cluster a group_list document describes; ValueError, KeyError, TypeError or AttributeError for a bad one."""
     instances = in_rank_order(document)
-    devices = devices_by_list([instance["devices"] for instance in instances], converted=True)
+    columns = read_lists([instance["devices"] for instance in instances], ranked=False)
+    ends = accumulate(map(len, columns))
+    devices = [column.devices(range(end - len(column), end)) for column, end in zip(columns, ends)]
     lab = is_lab(document)
     names = [""] * len(instances) if lab else [instance["pod_name"] for instance in instances]
     if not lab and len(set(names)) != len(names):
@@ -32,12 +34,14 @@ def to_cluster(document: Dict[str, Any]) -> Cluster:
 
 def to_v1_text(document: Dict[str, Any]) -> bytes:
     """The same cluster as a version-1.0 table, always the same bytes for the same document; raises as `to_cluster`."""
+    read = ListReader(ranked=False).read
+    text = _DevicesText()
     start = 0
     servers: Dict[str, List[str]] = {}
     for instance in in_rank_order(document):
-        entries = instance["devices"]
-        servers.setdefault(as_text(instance["server_id"]), []).append(_devices_text(entries, start))
-        start += len(entries)
+        columns = read(instance["devices"])
+        servers.setdefault(as_text(instance["server_id"]), []).append(text(columns, start))
+        start += len(columns.id_texts)
     return table_text("1.0", list(servers.items()))
 
 
@@ -86,16 +90,26 @@ def as_text(value: Any) -> str:
     raise TypeError("neither a string nor a number")
 
 
-def _devices_text(entries: List[Dict[str, Any]], start: int) -> str:
-    """What stands between the brackets of `device` for these entries."""
-    device_ids, addresses = columns_of(entries, ("device_id", "device_ip"))
-    rows = zip(device_ids, addresses, range(start, start + len(entries)))
-    if None in addresses or set(map(type, device_ids)) != {str}:
-        return ",".join([_device_text(*row) for row in rows])
-    values = ",".join([*device_ids, *addresses])
-    if quoted(values) == f'"{values}"':  # nothing to escape, as ever
-        return ",".join([f'{{"device_id":"{i}","device_ip":"{a}","rank_id":"{r}"}}' for i, a, r in rows])
-    return ",".join([f'{{"device_id":{quoted(i)},"device_ip":{quoted(a)},"rank_id":"{r}"}}' for i, a, r in rows])
+class _DevicesText:
+    """What stands between the brackets of `device`."""
+
+    def __init__(self) -> None:
+        self._heads: Dict[Tuple[Any, ...], List[str]] = {}  # by device ids: what stands before the addresses
+
+    def __call__(self, columns: Columns, start: int) -> str:
+        count = len(columns.id_texts)
+        ranks = range(start, start + count)
+        if None in columns.addresses or quoted(columns.joined_addresses) != f'"{columns.joined_addresses}"':
+            return ",".join(map(_device_text, columns.id_texts, columns.addresses, ranks))
+        heads = self._heads.get(columns.id_texts)
+        if heads is None:
+            heads = [f'{{"device_id":{quoted(as_text(device_id))},"device_ip":"' for device_id in columns.id_texts]
+            self._heads[columns.id_texts] = heads
+        pieces = [""] * (3 * count)
+        pieces[::3] = heads
+        pieces[1::3] = columns.addresses  # type: ignore[assignment]  # there is no None
+        pieces[2::3] = [f'","rank_id":"{rank}"}},' for rank in ranks]
+        return "".join(pieces)[:-1]
 
 
 def _device_text(device_id: Any, address: Optional[str], rank: int) -> str:
@@ -128,7 +142,7 @@ def _by_rank_id(instances: List[Instance]) -> List[Instance]:
 
 def _servers(pods: List[Pod]) -> Iterator[Server]:
     """Servers in first-seen order; pods on one server share its entry."""
-    merged: Dict[str, List[Tuple[Device, ...]]] = {}
+    merged: Dict[str, List[Sequence[Device]]] = {}
     for pod in pods:
         merged.setdefault(pod.server_id, []).append(pod.devices)
     for server_id, parts in merged.items():
@@ -137,4 +151,4 @@ def _servers(pods: List[Pod]) -> Iterator[Server]:
         devices = parts[0] if len(parts) == 1 else tuple(chain.from_iterable(parts))
         if len(parts) > 1 and len({device.device_id for device in devices}) != len(devices):
             raise ValueError("device_id")
-        yield Server(server_id, devices)
+        yield Server(server_id, devices, ())

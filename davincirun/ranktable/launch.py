@@ -6,12 +6,13 @@ knows every rule, what to say.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, TypeVar
+from typing import Any, Callable, Dict, TypeVar, Union
 
 from davincirun.cluster import Cluster
 from davincirun.errors import RankTableError
 from davincirun.ranktable import group_list, heterog, v1, v2
-from davincirun.ranktable.document import GROUP_LIST, RankTable, collector_paused
+from davincirun.ranktable.columns import folding
+from davincirun.ranktable.document import BIG_BYTES, GROUP_LIST, NotYet, RankTable, collector_paused, inspect, parse
 from davincirun.ranktable.finding import as_error
 
 _T = TypeVar("_T")
@@ -22,6 +23,19 @@ _READERS: Dict[str, Callable[[Dict[str, Any]], Cluster]] = {
     "1.2": v1.to_cluster,
     "2.0": v2.to_cluster,
 }
+
+
+def read(data: bytes, path: str) -> Union[RankTable, NotYet]:
+    """As `parse`; the document of a big table has columns in place of its lists of devices, which only we can read."""
+    if len(data) > BIG_BYTES:
+        try:
+            table = inspect(data, folding())
+        except (KeyError, TypeError, AttributeError):
+            pass  # there are other ways to write devices, and wrong ones
+        else:
+            if isinstance(table, RankTable):
+                return table
+    return parse(data, path)
 
 
 def to_cluster(table: RankTable, path: str) -> Cluster:
@@ -48,7 +62,8 @@ def _explained(read: Callable[[Dict[str, Any]], _T], table: RankTable, path: str
 def _explain(table: RankTable, path: str, problem: Exception) -> RankTableError:
     from davincirun.ranktable.validate import first_error
 
-    finding = first_error(table)
+    whole = inspect(table.text)  # as it may have been read into columns
+    finding = first_error(whole) if isinstance(whole, RankTable) else None
     return (
         as_error(path, finding) if finding else RankTableError(path, "", f"it can't be read as {table.form}: {problem}")
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from json.encoder import encode_basestring_ascii as quoted
-from typing import Any, Dict, Iterable, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from davincirun.cluster import Cluster, Device, Server, SuperPod
-from davincirun.ranktable.columns import Entry, devices_by_list
+from davincirun.ranktable.columns import Entry, read_lists
 from davincirun.ranktable.finding import number
 
 LONGEST_SERVER_ID = 64  # HCCL's SERVERID_MAX_LENGTH
@@ -18,12 +18,15 @@ def to_cluster(document: Dict[str, Any]) -> Cluster:
     servers: List[Entry] = document["server_list"]
     if "server_count" in document and number(document["server_count"]) != len(servers):
         raise ValueError("server_count")
-    devices = devices_by_list([server["device"] for server in servers], super_pods=document["version"] == "1.2")
-    made = list(_servers(servers, devices))
-    return Cluster.of(made, super_pods=_super_pods(document, made))
+    columns = read_lists([server["device"] for server in servers], ranked=True)
+    in_pods = document["version"] == "1.2"
+    made = list(_servers(servers, [column.devices(column.ranks, in_pods) for column in columns]))
+    own_ids = {server.server_id: column.own_ids for server, column in zip(made, columns)}
+    in_pods = in_pods and "super_pod_list" in document
+    return Cluster.of(made, super_pods=_super_pods(document["super_pod_list"], own_ids) if in_pods else ())
 
 
-def _servers(entries: Sequence[Entry], devices: Sequence[Tuple[Device, ...]]) -> Iterator[Server]:
+def _servers(entries: Sequence[Entry], devices: Sequence[Sequence[Device]]) -> Iterator[Server]:
     for entry, own in zip(entries, devices):
         server_id = entry["server_id"]
         if not isinstance(server_id, str) or not 0 < len(server_id) <= LONGEST_SERVER_ID:
@@ -35,19 +38,16 @@ def _addresses(entry: Entry) -> Tuple[str, ...]:
     return tuple([entry[key] for key in sorted(ADDRESS_KEYS) if isinstance(entry.get(key), str)])
 
 
-def _super_pods(document: Dict[str, Any], servers: Sequence[Server]) -> Tuple[SuperPod, ...]:
-    """The super pods of a 1.2 document; ValueError when they aren't made of all `servers`, or share an SDID inside."""
-    if document["version"] != "1.2" or "super_pod_list" not in document:
-        return ()
-    devices_of = {server.server_id: server.devices for server in servers}
+def _super_pods(entries: Sequence[Entry], own_ids_of: Dict[str, Optional[List[Any]]]) -> Tuple[SuperPod, ...]:
+    """The super pods; ValueError or KeyError when they aren't made of all servers, or share an SDID inside."""
     pods = []
-    for pod in document["super_pod_list"]:
+    for pod in entries:
         members = tuple([server["server_id"] for server in pod["server_list"]])
-        own_ids = [device.super_device_id for server_id in members for device in devices_of.pop(server_id)]
+        own_ids = [own_id for server_id in members for own_id in own_ids_of.pop(server_id) or (None,)]
         if not isinstance(pod["super_pod_id"], str) or None in own_ids or len(set(own_ids)) != len(own_ids):
             raise ValueError("super_pod_list")
         pods.append(SuperPod(pod["super_pod_id"], members))
-    if devices_of or len({pod.super_pod_id for pod in pods}) != len(pods):
+    if own_ids_of or len({pod.super_pod_id for pod in pods}) != len(pods):
         raise ValueError("super_pod_list")
     return tuple(pods)
 

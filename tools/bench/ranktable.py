@@ -104,7 +104,7 @@ def launch(name: str) -> None:
     from davincirun import ranktable
 
     with open(name, "rb") as file:
-        found = ranktable.parse(file.read(), name)
+        found = ranktable.read(file.read(), name)
     if isinstance(found, ranktable.RankTable):
         ranktable.to_cluster(found, name)
         if found.form == "group_list":
