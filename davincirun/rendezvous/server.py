@@ -54,8 +54,13 @@ class Server(Meeting):
         self._verdict: Optional[NodeFailed] = None
         self._outcome: Optional[Dict[str, Any]] = None  # instead of an agreement: why there is none
 
-    def put(self, orders: Orders) -> None:
+    def open(self) -> None:
+        """Listen; `put` does it otherwise."""
         self._listener = sockets.listen(self._place)
+
+    def put(self, orders: Orders) -> None:
+        if not hasattr(self, "_listener"):
+            self.open()
         self._selector.register(self._listener, selectors.EVENT_READ, None)
         self._selector.register(orders.fd, selectors.EVENT_READ, orders)
         problem = None if self._mine is None else self._roll.add(self._mine)
@@ -64,7 +69,7 @@ class Server(Meeting):
 
     @property
     def port(self) -> int:
-        """Where it listens; once `put` has been called."""
+        """Where it listens, once it does."""
         return int(self._listener.getsockname()[1])
 
     def wait_for_all(self, orders: Orders, tell: Tell) -> Optional[Agreement]:
