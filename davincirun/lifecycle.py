@@ -103,6 +103,11 @@ class NodeFailed(Value):
     seconds: Optional[float] = None
     problem: str = ""
 
+    @property
+    def is_by_signal(self) -> bool:
+        """The launcher there was told to stop: what made somebody do that may lie elsewhere."""
+        return self.rank is None and self.status > 128
+
 
 Event = Union[StartFailed, WorkerExited, SignalReceived, DeadlinePassed, NothingLeft, GuardianDied, NodeFailed]
 Cause = Union[StartFailed, WorkerExited, SignalReceived, GuardianDied, NodeFailed]

@@ -287,6 +287,17 @@ def test_a_node_that_is_done_may_go() -> None:
     assert members.expected() == [] and members.pause_seconds() is None
 
 
+def test_the_node_that_went_first_without_a_word_is_known() -> None:
+    clock = Clock()
+    members = Members(15.0, True, clock)
+    assert members.first_lost() is None
+    for rank in (2, 1):
+        clock.seconds += 1
+        members.lost(members.join(node(rank), None), False)
+    lost = members.first_lost()
+    assert lost is not None and lost.node_rank == 2 and lost.is_failure
+
+
 SOMEWHERE = find_context({}, Explicit(2, 0))
 WITH_HOSTS = find_context({}, Explicit(None, 0, ("alpha", "beta")))
 

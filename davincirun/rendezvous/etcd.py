@@ -24,6 +24,8 @@ _SHORTEST_LEASE_SECONDS = 5
 class Etcd(Store):
     """The store below `/davincirun/<run>` of an etcd cluster, of which any one member will do."""
 
+    first_pause_seconds = 0.3
+
     def __init__(self, endpoints: Sequence[Tuple[str, int]], run: str, is_tls: bool, silence_seconds: float) -> None:
         self._endpoints = tuple(endpoints)
         self._turn = 0
@@ -70,7 +72,7 @@ class Etcd(Store):
     def wait(self, folder: str, orders: Orders, seconds: float) -> None:
         if self._stream is not None and self._stream.folder != folder:
             self._forget_stream()
-        if self._stream is None:
+        if self._stream is None and folder:  # looking for a leader, all would be told of each of its beats
             with suppress(OSError, http.client.HTTPException, ValueError):
                 self._stream = _Stream(self._connected(), folder, self._range(folder), self._revision + 1)
         if self._stream is None:

@@ -102,6 +102,14 @@ class Members:
                 gone.append(Gone(member.node_rank, member.host, silence, member.is_silent, is_failure))
         return gone
 
+    def first_lost(self) -> Optional[Gone]:
+        """The node that went first without a word; engines stop all others when they lose one."""
+        lost = [(member.lost_since or 0.0, member) for member in self._missing()]
+        if not lost:
+            return None
+        since, member = min(lost, key=lambda pair: pair[0])
+        return Gone(member.node_rank, member.host, self._now() - since, member.is_silent, True)
+
     def _missing(self) -> List[Member]:
         return [one for one in self._by_nonce.values() if one.lost_since is not None and not one.is_done]
 

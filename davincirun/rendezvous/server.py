@@ -138,6 +138,8 @@ class Server(Meeting):
     def _decide(self, failure: NodeFailed, tell: Tell) -> None:
         """The first failure to be heard of is everybody's."""
         if self._verdict is None:
+            lost = self._members.first_lost() if failure.is_by_signal else None
+            failure = failure if lost is None else lost.failure()
             self._verdict = failure
             tell(failure)
             self._spread({"failed": failure_to_json(failure)})

@@ -18,6 +18,8 @@ class StoreError(Exception):
 class Store:
     """Small values by name, in folders. Every method may raise StoreError."""
 
+    first_pause_seconds = 0.02  # between looks, which a store that tells of changes may have few of
+
     def create(self, name: str, value: bytes) -> bool:
         """Set `name`, which no value may have yet; False: it has one."""
         raise NotImplementedError

@@ -220,7 +220,7 @@ class StoreMeeting(Meeting):
         self._laid_down = name
         beaten, missing = time.monotonic(), self._missing
         record: Optional[bytes] = None
-        pause = 0.02
+        pause = self._store.first_pause_seconds
         while True:
             self._pass_time(tell, missing)
             for last, data in self._store.news_in(self._leader).items():
