@@ -47,8 +47,9 @@ class Mpi(Meeting):
         else:
             hosts, port, key = world.bcast(None, 0)
             self._meeting = Client(sockets.Place(hosts, (port,)), mine, self._terms._replace(key=key))
+        mpi.Finalize()  # all wait for all in it: node 0 answers nobody before
+        if rank != 0:
             self._meeting.put(orders)
-        mpi.Finalize()
 
     def wait_for_all(self, orders: Orders, tell: Tell) -> Optional[Agreement]:
         return self._meeting.wait_for_all(orders, tell) if self._meeting is not None else None
