@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import sys
 import time
 import zlib
 from typing import Mapping, Tuple, Union
@@ -39,11 +40,17 @@ def show_plan(options: Options, environ: Mapping[str, str], messages: Messages) 
     environ = _with_home(environ)
     nodes, place = our_place(options, environ)
     if place.node_rank != 0:
-        print(follower.described(nodes, place, _job_port(options, environ, nodes)))
+        _print(follower.described(nodes, place, _job_port(options, environ, nodes)) + "\n")
         return 0
     plan = make_plan(options, environ, nodes, place, Look(options.prefix, os.isatty(1), False))
-    print(view.as_json(plan) if options.json else view.as_text(plan), end="\n" if options.json else "")
+    _print(view.as_json(plan) + "\n" if options.json else view.as_text(plan))
     return 0
+
+
+def _print(text: str) -> None:
+    """Arguments that are no text leave as the bytes that they came as."""
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+    sys.stdout.flush()
 
 
 def launch(
@@ -131,6 +138,8 @@ def _announce(plan: MpiPlan, messages: Messages) -> None:
     messages.info(f"logs in {plan.orders.log_dir} on each node")
     for note in plan.notes:
         messages.detail(note)
+    for warning in plan.warnings:
+        messages.warning(warning)
 
 
 def _carry_out(

@@ -59,6 +59,7 @@ class MpiPlan(Value):
     files: Tuple[File, ...]
     orders: Orders
     notes: Tuple[str, ...]
+    warnings: Tuple[str, ...]  # of what in the user's own file Open MPI won't take
 
     @property
     def log_path(self) -> str:
@@ -70,7 +71,7 @@ def our_place(options: Options, environ: Mapping[str, str]) -> Tuple[Nodes, Plac
     """The job's nodes and which of them we are."""
     path = environ.get("OPENMPI_HOST_FILE_PATH")
     nodes = find_nodes(options.hosts, environ, _text(path) if path else None)
-    return nodes, place(nodes, environ, this_host)
+    return nodes, place(nodes, environ, this_host, options.node_rank)
 
 
 def make_plan(options: Options, environ: Mapping[str, str], nodes: Nodes, here: Place, look: Look) -> MpiPlan:
@@ -81,15 +82,13 @@ def make_plan(options: Options, environ: Mapping[str, str], nodes: Nodes, here: 
     job_id = options.job_id or modelarts.job_id(environ, os.uname().nodename)
     log_dir = os.path.abspath(options.log_dir or modelarts.log_dir(environ, os.path.isdir))
     files: List[File] = []
-    notes: List[str] = []
     host_file_path = environ.get("OPENMPI_HOST_FILE_PATH") or ""
     if nodes.origin != "OPENMPI_HOST_FILE_PATH":
         host_file_path = host_file_path if host_file_path and not os.path.exists(host_file_path) else ""
         host_file_path = os.path.abspath(host_file_path or join(log_dir, job_id, "mpi", "hostfile"))
         files.append(File(host_file_path, host_file_text(_as_mpirun_says(nodes), slots).encode(), 0o644))
-    tune_path, tune_files, tune_notes = _tune(environ, join(log_dir, job_id, "mpi", "tune_env"))
+    tune_path, tune_files, note, warnings = _tune(environ, join(log_dir, job_id, "mpi", "tune_env"))
     files += tune_files
-    notes += tune_notes
     orders = _orders(options, environ, nodes, job_id, log_dir, look)
     place_of_package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     request = Request(
@@ -109,8 +108,20 @@ def make_plan(options: Options, environ: Mapping[str, str], nodes: Nodes, here: 
     command = mpirun_command(request, environ)
     if options.devices:
         command = command._replace(changes={**command.changes, "CUDA_VISIBLE_DEVICES": options.devices})
-    notes = [*command.notes, *notes]
-    return MpiPlan(job_id, nodes, here, ranks, counted, version, path, command, tuple(files), orders, tuple(notes))
+    return MpiPlan(
+        job_id,
+        nodes,
+        here,
+        ranks,
+        counted,
+        version,
+        path,
+        command,
+        tuple(files),
+        orders,
+        (*command.notes, note),
+        warnings,
+    )
 
 
 def find_mpirun(environ: Mapping[str, str]) -> str:
@@ -175,15 +186,15 @@ def _as_mpirun_says(nodes: Nodes) -> Tuple[Node, ...]:
     return (nodes.nodes[0]._replace(host=name), *nodes.nodes[1:])
 
 
-def _tune(environ: Mapping[str, str], default: str) -> Tuple[Optional[str], Tuple[File, ...], Tuple[str, ...]]:
-    """The user's own file for `--tune`, or the one to write, and what is to be said about it."""
+def _tune(environ: Mapping[str, str], default: str) -> Tuple[Optional[str], Tuple[File, ...], str, Tuple[str, ...]]:
+    """The user's own file for `--tune`, or the one to write; what is to be said about it, and of its lines."""
     path = os.path.abspath(environ.get("TUNE_ENV_FILE") or default)
     text = _text(path) if environ.get("TUNE_ENV_FILE") else None
     if text is not None and tune.is_users(text):
-        return path, (), (f"TUNE_ENV_FILE: {path} is your own: passed by --tune", *tune.doubts(text, path))
+        return path, (), f"TUNE_ENV_FILE: {path} is your own: passed by --tune", tuple(tune.doubts(text, path))
     data = tune.tune_text(environ).encode("utf-8", "surrogateescape")
     note = f"-tune {path} left out: Open MPI takes its KEY=VALUE lines for MCA parameters; -x NAME carries the values"
-    return None, (File(path, data, 0o600),), (note,)
+    return None, (File(path, data, 0o600),), note, ()
 
 
 def _orders(
