@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from posixpath import join
-from typing import List, Mapping, Optional, Tuple
+from typing import Mapping, Optional, Tuple
 
 from davincirun import modelarts
 from davincirun.errors import DeviceError, PlatformError, UsageError
@@ -81,16 +81,9 @@ def make_plan(options: Options, environ: Mapping[str, str], nodes: Nodes, here: 
     slots, ranks, counted = _ranks(options, environ, nodes)
     job_id = options.job_id or modelarts.job_id(environ, os.uname().nodename)
     log_dir = os.path.abspath(options.log_dir or modelarts.log_dir(environ, os.path.isdir))
-    files: List[File] = []
-    host_file_path = environ.get("OPENMPI_HOST_FILE_PATH") or ""
-    if nodes.origin != "OPENMPI_HOST_FILE_PATH":
-        host_file_path = host_file_path if host_file_path and not os.path.exists(host_file_path) else ""
-        host_file_path = os.path.abspath(host_file_path or join(log_dir, job_id, "mpi", "hostfile"))
-        files.append(File(host_file_path, host_file_text(_as_mpirun_says(nodes), slots).encode(), 0o644))
+    host_file_path, host_files = _host_file(environ, nodes, slots, join(log_dir, job_id, "mpi", "hostfile"))
     tune_path, tune_files, note, warnings = _tune(environ, join(log_dir, job_id, "mpi", "tune_env"))
-    files += tune_files
     orders = _orders(options, environ, nodes, job_id, log_dir, look)
-    place_of_package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     request = Request(
         mpirun="mpirun" if os.path.dirname(path) in _LOGIN_PATH else path,
         version=version,
@@ -99,29 +92,28 @@ def make_plan(options: Options, environ: Mapping[str, str], nodes: Nodes, here: 
         host_file_path=host_file_path,
         port=nodes.port,
         tune_path=tune_path,
-        shim=(sys.executable, "-I", "-S", "-c", _SHIM, place_of_package, *encode(orders)),
+        shim=_shim(orders),
         shim_variables=(HUB_VARIABLE, KEY_VARIABLE),
+        visible_devices=options.devices,
         is_root=os.geteuid() == 0,
     )
-    if options.devices:
-        environ, request = {**environ, "CUDA_VISIBLE_DEVICES": options.devices}, _with_devices(request)
     command = mpirun_command(request, environ)
-    if options.devices:
-        command = command._replace(changes={**command.changes, "CUDA_VISIBLE_DEVICES": options.devices})
-    return MpiPlan(
-        job_id,
-        nodes,
-        here,
-        ranks,
-        counted,
-        version,
-        path,
-        command,
-        tuple(files),
-        orders,
-        (*command.notes, note),
-        warnings,
-    )
+    files, notes = (*host_files, *tune_files), (*command.notes, note)
+    return MpiPlan(job_id, nodes, here, ranks, counted, version, path, command, files, orders, notes, warnings)
+
+
+def _shim(orders: Orders) -> Tuple[str, ...]:
+    package_place = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return (sys.executable, "-I", "-S", "-c", _SHIM, package_place, *encode(orders))
+
+
+def _host_file(environ: Mapping[str, str], nodes: Nodes, slots: int, default: str) -> Tuple[str, Tuple[File, ...]]:
+    """The user's own file, or one of ours: at the place that he names if nothing is there yet."""
+    named = environ.get("OPENMPI_HOST_FILE_PATH") or ""
+    if nodes.origin == "OPENMPI_HOST_FILE_PATH":
+        return named, ()
+    path = os.path.abspath(named if named and not os.path.exists(named) else default)
+    return path, (File(path, host_file_text(_as_mpirun_says(nodes), slots).encode(), 0o644),)
 
 
 def find_mpirun(environ: Mapping[str, str]) -> str:
@@ -227,10 +219,6 @@ def _free_port() -> int:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _with_devices(request: Request) -> Request:
-    return request._replace(shim_variables=(*request.shim_variables, "CUDA_VISIBLE_DEVICES"))
 
 
 def _text(path: str) -> Optional[str]:
