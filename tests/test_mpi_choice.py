@@ -86,12 +86,7 @@ def test_what_simulates_no_gpu_is_refused(spec: str) -> None:
         cards.count({}, spec)
 
 
-def test_an_instance_counts_in_place_of_its_gpu() -> None:
-    assert gpus.listed(MIG) == 3
-    assert gpus.listed("No devices found.\n") == 0
-
-
-def test_nvidia_smi_is_asked(machine) -> None:
+def test_nvidia_smi_is_asked_and_an_instance_counts_in_place_of_its_gpu(machine) -> None:
     root = machine("usr/bin/nvidia-smi")
     with open(os.path.join(root, "usr/bin/nvidia-smi"), "w") as file:
         file.write(f"#!/bin/sh\n[ \"$1\" = -L ] && cat <<'END'\n{MIG}END\n")
