@@ -38,6 +38,11 @@ def show_plan(options: Options, environ: Mapping[str, str]) -> int:
             return engine.show_plan(options, environ, messages)
         pause = Pause(wakeup, None)
         with Nodes(options, environ, pause, messages) as nodes:
+            if nodes.are_to_be_started:
+                from davincirun import bare_metal
+
+                _print(bare_metal.show_plan(options, environ))
+                return 0
             names = planning.names(options, environ, nodes.job_id)
             found = find_table(options, environ, names.places, pause, messages, nodes)
             plan = planning.plan(options, environ, names, found)
@@ -68,8 +73,12 @@ def launch(options: Options, environ: Mapping[str, str], lifeline_fd: int) -> in
 
             return engine.launch(options, environ, wakeup, lifeline_fd, (out, err), messages)
         pause = Pause(wakeup, lifeline_fd)
-        preparation.install_operator(environ, pause)
         with Nodes(options, environ, pause, messages) as nodes:
+            if nodes.are_to_be_started:
+                from davincirun import bare_metal
+
+                return bare_metal.launch(options, environ, pause, messages)
+            preparation.install_operator(environ, pause)
             names = planning.names(options, environ, nodes.job_id)
             found = find_table(options, environ, names.places, pause, messages, nodes)
             found, environ = preparation.plan_route(found, environ, pause, messages)

@@ -86,6 +86,9 @@ class GuardianDied(Value):
     """Event: the process that the platform started was killed under us."""
 
 
+NO_NODE = -1  # the rank of whoever started all nodes, and is none
+
+
 class NodeFailed(Value):
     """Event: on another node the launch has failed, earlier than here, or that node has vanished.
 

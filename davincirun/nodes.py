@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from davincirun.rendezvous.terms import Terms
 
 KEY_VARIABLE = "DAVINCIRUN_RENDEZVOUS_KEY"
+_LINGER_SECONDS = 5.0
+_POINT = "point://"  # who started us expects us there, be we one alone
 _MARKS = ("SLURM_JOB_ID", "VC_", "VK_TASK_", "OMPI_COMM_WORLD_", "PET_", "MA_NUM_HOSTS", "DLS_TASK_", "LOCAL_RANK")
 
 
@@ -56,6 +58,11 @@ class Nodes:
         return (None if self.context is None else self.context.host) or os.uname().nodename
 
     @property
+    def are_to_be_started(self) -> bool:
+        """Whether --hosts asks us to start the launchers of all nodes: nobody has told us which of them we are."""
+        return self._options.hosts is not None and (self.context is None or self.context.node_rank is None)
+
+    @property
     def are_several(self) -> bool:
         """Whether there are others to meet, for want of a table. UsageError when nothing says how many."""
         options = self._options
@@ -63,7 +70,7 @@ class Nodes:
             return False
         if self.context.node_count == 0 and (options.node_rank is not None or options.rendezvous is not None):
             raise UsageError("nothing says how many nodes the job has, and there is no rank table: give --nodes")
-        return self.context.node_count > 1
+        return self.context.node_count > 1 or (options.rendezvous or "").startswith(_POINT)
 
     @property
     def simulated_index(self) -> int:
@@ -176,23 +183,26 @@ class Nodes:
             hosts=hosts,
             timeout_seconds=options.rendezvous_timeout_seconds,
             silence_seconds=options.node_timeout_seconds,
+            linger_seconds=options.grace_seconds + _LINGER_SECONDS,
             agrees=agrees,
         )
 
     def _joined(self, meeting: Meeting, node_rank: int, is_light: bool = False) -> Companions:
         from davincirun.rendezvous.companions import Companions
 
-        return Companions(meeting, self._messages, self.host, node_rank, is_light)
+        linger_seconds = self._options.grace_seconds + _LINGER_SECONDS
+        return Companions(meeting, self._messages, self.host, node_rank, None if is_light else linger_seconds)
 
 
 def _context(options: Options, environ: Mapping[str, str]) -> Optional[JobContext]:
     """Our place in the job; None where nothing speaks of several nodes."""
-    is_asked = options.nodes is not None or options.node_rank is not None or options.rendezvous is not None
+    is_asked = any(value is not None for value in (options.nodes, options.node_rank, options.rendezvous, options.hosts))
     if not is_asked and not any(name.startswith(_MARKS) for name in environ):
         return None
     from davincirun.platforms import Explicit, find_context
 
-    return find_context(environ, Explicit(options.nodes, options.node_rank))
+    hosts = tuple(filter(None, (options.hosts or "").replace(",", " ").split()))
+    return find_context(environ, Explicit(options.nodes, options.node_rank, hosts))
 
 
 def _cluster(agreement: Agreement) -> Cluster:

@@ -6,6 +6,7 @@ import signal
 from typing import Dict, List, Sequence
 
 from davincirun.lifecycle import (
+    NO_NODE,
     Exit,
     GuardianDied,
     Launch,
@@ -67,7 +68,7 @@ def failed_node(failure: NodeFailed) -> str:
     what = failure.problem
     if failure.exit is not None:
         what = f"rank {failure.rank} {_ended(failure.exit)} after {duration(failure.seconds or 0)}"
-    return f"node {failure.node_rank} ({failure.host}): {what}"
+    return f"{failure.host if failure.node_rank == NO_NODE else f'node {failure.node_rank} ({failure.host})'}: {what}"
 
 
 def duration(seconds: float) -> str:

@@ -11,6 +11,7 @@ from davincirun.platforms import JobContext
 from davincirun.values import Value
 
 DEFAULT_ETCD_PORT = 2379
+POINT = "point"  # point://HOST,HOST:PORT, a meeting held by who started all nodes: not for users to write
 _FORMS = "a directory that all nodes share, tcp://HOST:PORT of node 0, etcd://HOST:PORT[,HOST:PORT], or mpi"
 _FIRST_PORT, _PORT_COUNT, _TRIES = 17000, 2900, 8
 
@@ -55,6 +56,9 @@ def _parsed(text: str, run: str) -> Choice:
         return Choice("directory", path=text)
     if scheme == "file":
         return Choice("directory", path=rest)
+    if scheme == POINT:
+        names, _, port_text = rest.rpartition(":")
+        return Choice(POINT, hosts=tuple(names.split(",")), ports=(int(port_text),))
     if scheme == "tcp":
         host, port = _endpoint(text, rest)
         return Choice("tcp", hosts=(host,), ports=ports_of(run) if port is None else (port,))

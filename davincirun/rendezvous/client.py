@@ -8,7 +8,7 @@ import socket
 import time
 from typing import Any, Dict, Iterator, List, Optional
 
-from davincirun.lifecycle import NodeFailed
+from davincirun.lifecycle import NO_NODE, NodeFailed
 from davincirun.rendezvous import agreement as agreements
 from davincirun.rendezvous import sockets, wire
 from davincirun.rendezvous.agreement import Agreement, RendezvousError
@@ -70,8 +70,7 @@ class Client(Meeting):
                     tell(Progress(str(message["progress"])))
                 if "agreed" in message:
                     self._agreement = agreements.loads(base64.b64decode(str(message["agreed"])))
-                    self._rank_of_point = self._agreement.rank_of(str(message["by"])) or 0
-                    self._host_of_point = self._agreement.nodes[self._rank_of_point].host
+                    self._note_point(self._agreement, self._agreement.rank_of(str(message["by"])))
             if orders.take():
                 raise Leave
         return self._agreement
@@ -190,6 +189,11 @@ class Client(Meeting):
             except OSError as error:
                 self._lost(error)
 
+    def _note_point(self, agreement: Agreement, rank: Optional[int]) -> None:
+        """Whose end the meeting point's end is: a node's, or that of the launcher that started all."""
+        self._rank_of_point = NO_NODE if rank is None else rank
+        self._host_of_point = self._place.hosts[0] if rank is None else agreement.nodes[rank].host
+
     def _patience_seconds(self) -> Optional[float]:
         """How long node 0 may still be away; None while it isn't."""
         if self._lost_since is None or self._verdict is not None or self._terms.silence_seconds <= 0:
@@ -210,14 +214,20 @@ class Client(Meeting):
         return True
 
     def _take_leave(self, orders: Orders, tell: Tell) -> None:
-        """Say that we are done; having failed, hear first whether another node was earlier."""
-        deadline = time.monotonic() + _VERDICT_SECONDS
-        while self._ours is not None and self._verdict is None and time.monotonic() < deadline:
+        """Say that we are done. After a failure, hear who was first, and go when all may: an engine kills the rest."""
+        deadline = time.monotonic() + (self._terms.linger_seconds if self._terms.agrees else _VERDICT_SECONDS)
+        if self._verdict is not None or self._ours is None:
+            self._say({"done": True})
+        while (self._ours or self._verdict) and time.monotonic() < deadline and self._lost_since is None:
             for message in self._turn(orders, deadline - time.monotonic()):
-                if "failed" in message:
+                if "failed" in message and self._verdict is None:
                     self._verdict = failure_from_json(message["failed"])
                     tell(self._verdict)
-        self._say({"done": True})
+                    self._say({"done": True})
+                if "bye" in message:
+                    return
+            if self._verdict is not None and not self._terms.agrees:
+                return
 
 
 def _some(connection: socket.socket, most: int) -> bytes:

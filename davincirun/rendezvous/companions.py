@@ -33,10 +33,13 @@ _LONG_SECONDS = 3600.0
 class Companions:
     """The launchers of all other nodes."""
 
-    def __init__(self, meeting: Meeting, messages: Messages, host: str, node_rank: int, is_light: bool = False) -> None:
+    def __init__(
+        self, meeting: Meeting, messages: Messages, host: str, node_rank: int, linger_seconds: Optional[float]
+    ) -> None:
         self._messages = messages
         self._host = host
-        self._is_light = is_light  # with a table in common, but no agreement
+        self._is_light = linger_seconds is None  # with a table in common, but no agreement
+        self._linger_seconds = linger_seconds or _LAST_WORDS_SECONDS  # after a failure, for all nodes to end
         self._liaison = Liaison(meeting)
         self._has_reported = False
         self._has_left = False
@@ -103,12 +106,13 @@ class Companions:
         try:
             while not self._has_left:
                 waited = time.monotonic() - started
-                if waited >= _LAST_WORDS_SECONDS and launch.cause is not None:
+                if waited >= self._linger_seconds and launch.cause is not None:
                     break
                 if waited >= _LAST_WORDS_SECONDS and not is_told:
                     is_told = True
-                    self._messages.info("the workers here have finished; staying until the other nodes have, too")
-                pause([self.fd], _LONG_SECONDS if is_told else _LAST_WORDS_SECONDS - waited)
+                    self._messages.info("the workers here have ended; staying until those of the other nodes have, too")
+                wait = _LONG_SECONDS if launch.cause is None else self._linger_seconds - waited
+                pause([self.fd], wait if is_told else _LAST_WORDS_SECONDS - waited)
                 for event in self.events():
                     launch, _ = step(launch, event)
         except DavincirunError as stopped:  # by a signal

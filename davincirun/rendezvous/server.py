@@ -42,9 +42,9 @@ class Connection:
 class Server(Meeting):
     """Node 0's side."""
 
-    def __init__(self, place: sockets.Place, mine: Contribution, terms: Terms) -> None:
+    def __init__(self, place: sockets.Place, mine: Optional[Contribution], terms: Terms) -> None:
         self._place = place
-        self._mine = mine
+        self._mine = mine  # None: it is held for others, and is no node
         self._terms = terms
         self._roll = Roll(terms.node_count, terms.hosts)
         self._members = Members(terms.silence_seconds, is_strict=terms.agrees)
@@ -54,17 +54,22 @@ class Server(Meeting):
         self._verdict: Optional[NodeFailed] = None
         self._outcome: Optional[Dict[str, Any]] = None  # instead of an agreement: why there is none
 
-    def put(self, orders: Orders) -> None:
+    def open(self) -> None:
+        """Listen; `put` does it otherwise."""
         self._listener = sockets.listen(self._place)
+
+    def put(self, orders: Orders) -> None:
+        if not hasattr(self, "_listener"):
+            self.open()
         self._selector.register(self._listener, selectors.EVENT_READ, None)
         self._selector.register(orders.fd, selectors.EVENT_READ, orders)
-        problem = self._roll.add(self._mine)
+        problem = None if self._mine is None else self._roll.add(self._mine)
         if problem:
             raise RendezvousError(problem)
 
     @property
     def port(self) -> int:
-        """Where it listens; once `put` has been called."""
+        """Where it listens, once it does."""
         return int(self._listener.getsockname()[1])
 
     def wait_for_all(self, orders: Orders, tell: Tell) -> Optional[Agreement]:
@@ -96,7 +101,7 @@ class Server(Meeting):
 
     def watch(self, orders: Orders, tell: Tell) -> None:
         is_done = False
-        while not (is_done and (self._verdict or not self._terms.agrees or not self._members.expected())):
+        while not (is_done and (not self._terms.agrees or not self._members.expected())):
             self._turn(self._members.pause_seconds(), tell)
             for order in orders.take():
                 if isinstance(order, Done):
@@ -119,8 +124,16 @@ class Server(Meeting):
         if hasattr(self, "_listener"):
             self._listener.close()
 
+    @property
+    def are_all_done(self) -> bool:
+        """Whether every node has come and has ended well, or was told of a failure."""
+        return self._agreed is not None and not self._members.expected()
+
     def _agreed_message(self) -> Dict[str, Any]:
-        return {"agreed": base64.b64encode(self._agreed or b"").decode("ascii"), "by": self._mine.nonce}
+        return {
+            "agreed": base64.b64encode(self._agreed or b"").decode("ascii"),
+            "by": "" if self._mine is None else self._mine.nonce,
+        }
 
     def _decide(self, failure: NodeFailed, tell: Tell) -> None:
         """The first failure to be heard of is everybody's."""

@@ -15,4 +15,5 @@ class Terms(Value):
     hosts: Tuple[str, ...]  # by node rank, as far as they are known
     timeout_seconds: float  # for all to come
     silence_seconds: float  # after which a node has vanished; 0: never
+    linger_seconds: float = 20.0  # after a failure: for all nodes' workers to have ended
     agrees: bool = True  # False: the table is given, only failures are to be told

@@ -8,7 +8,7 @@ from typing import List, Optional, Sequence
 from davincirun.cluster import Server as TableServer
 from davincirun.errors import UsageError
 from davincirun.platforms import JobContext
-from davincirun.rendezvous.choice import Choice, choose, ports_of
+from davincirun.rendezvous.choice import POINT, Choice, choose, ports_of
 from davincirun.rendezvous.contribution import Contribution
 from davincirun.rendezvous.liaison import Meeting
 from davincirun.rendezvous.terms import Terms
@@ -18,6 +18,11 @@ from davincirun.rendezvous.wire import job_key
 def meeting(option: Optional[str], run: str, mine: Contribution, terms: Terms, context: JobContext) -> Meeting:
     """How all nodes of `run` come to an agreement. UsageError where nothing says how."""
     chosen = choose(option, context, run)
+    if chosen.kind == POINT:
+        from davincirun.rendezvous import sockets
+        from davincirun.rendezvous.client import Client
+
+        return Client(sockets.Place(chosen.hosts, chosen.ports), mine, terms)
     if chosen.kind == "tcp":
         return _at_node_0(chosen, mine, terms)
     if chosen.kind == "mpi":
