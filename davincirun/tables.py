@@ -182,7 +182,7 @@ def _wait(source: Source, timeout_seconds: float, pause: Pause, messages: Messag
             reason = "it is not there"
             return None
         except OSError as error:
-            raise RankTableError(source.path, "", f"can't be read: {os.strerror(error.errno or 0)}") from None
+            raise RankTableError(source.path, "", f"can't be read: {error.strerror}") from None
         if isinstance(read, ranktable.NotYet):
             reason = read.reason
             return None
