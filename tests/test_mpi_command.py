@@ -109,6 +109,13 @@ def test_names_with_dots_are_kept_whole() -> None:
     assert "OMPI_MCA_orte_keep_fqdn_hostnames" not in command(hosts=("10.0.0.1", "fd00::1.2.3.4")).changes
 
 
+def test_ipv6_hosts_take_an_extra_on_open_mpi_4_alone() -> None:
+    hosts = ("fd00::1", "fd00::2")
+    old, new = (read_version(f"mpirun (Open MPI) {text}") for text in ("4.1.8", "5.0.8"))
+    assert "regx" in command(hosts=hosts, version=old).argv
+    assert "regx" not in command(hosts=hosts, version=new).argv and "regx" not in command(version=old).argv
+
+
 def test_a_users_own_tune_file_is_passed() -> None:
     assert "--tune" in command(tune_path="/tmp/mine").argv and "--tune" not in command().argv
 

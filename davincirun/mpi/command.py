@@ -123,6 +123,8 @@ def _completed(groups: Sequence[Group], request: Request, environ: Mapping[str, 
     for name, value in KEEP_ALIVES.items():
         if name not in mca and not any(f"{prefix}_MCA_{name}" in environ for prefix in ("OMPI", "PRTE")):
             result.append(("--mca", name, value))
+    if request.version.numbers < (5,) and any(":" in host for host in request.hosts) and "regx" not in mca:
+        result.append(("--mca", "regx", "naive"))  # what 4.1 else makes of a list of IPv6 addresses kills its daemons
     if not any(group[0] == "--stdin" for group in result):
         result.append(("--stdin", "none"))  # a rank that reads stdin never ends under 5.0 otherwise
     return result, list(notes)

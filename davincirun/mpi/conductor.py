@@ -19,6 +19,7 @@ from davincirun.mpi.hub import Heard, Hub, Lost, NodeSignalled, Refused, Reporte
 from davincirun.mpi.plan import MpiPlan
 from davincirun.output import Output
 from davincirun.processes import Processes, StartError
+from davincirun.report import duration
 from davincirun.sink import Sink
 from davincirun.supervise import Supervisor, WorkerCommand
 from davincirun.wakeup import Wakeup
@@ -36,6 +37,7 @@ class Conductor(Supervisor):
         self,
         plan: MpiPlan,
         environ: Mapping[str, str],
+        start_seconds: float,
         poll: select.epoll,
         flow: select.epoll,
         processes: Processes,
@@ -50,6 +52,7 @@ class Conductor(Supervisor):
         super().__init__(commands, poll, flow, processes, output, sinks, *signals, grace_seconds, on_event)
         self._plan = plan
         self._environ = environ
+        self._start_seconds = start_seconds  # how long mpirun may take to bring the shims up
         self._hub = hub
         self._is_hastened = False
         self._mpirun_exit: Optional[Exit] = None
@@ -62,6 +65,7 @@ class Conductor(Supervisor):
         stdin_fd = os.open(os.devnull, os.O_RDONLY)
         env = {**self._environ, **self._plan.command.changes}
         try:
+            self._deadline = time.monotonic() + self._start_seconds
             self._processes.start(MPIRUN, self._plan.command.argv, env, None, stdin_fd, worker_fd)
         except StartError as error:
             self._happen(lifecycle.StartFailed(command.rank, error.status, error.problem))
@@ -113,9 +117,19 @@ class Conductor(Supervisor):
         self.launch = self.launch._replace(running=running)
 
     def _happen(self, event: lifecycle.Event) -> None:
-        """Nothing is left only when no shim is left, wherever it runs."""
+        """Nothing is left only when no shim is left anywhere. While ranks run, a deadline is that of mpirun's start."""
+        if isinstance(event, lifecycle.DeadlinePassed) and self.launch.phase == RUNNING:
+            self._look_for_missing()
+            return
         if not (isinstance(event, lifecycle.NothingLeft) and self._hub.is_busy and self.launch.phase != KILLING):
             super()._happen(event)
+
+    def _look_for_missing(self) -> None:
+        missing = sorted(rank for rank in self.launch.running if not self._hub.has_been_there(rank))
+        if missing:
+            seconds = duration(self._start_seconds)
+            which = f"{len(missing)} of {self._plan.ranks} ranks have not started"
+            self._give_up(missing[0], 1, f"{which} within {seconds} (--hosts-timeout): mpirun hangs")
 
     def _act(self, actions: List[lifecycle.Action]) -> None:
         for action in actions:

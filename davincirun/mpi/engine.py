@@ -36,6 +36,7 @@ _LOWEST_PORT, _PORTS = 30000, 2768  # below those that Linux hands out by itself
 
 def show_plan(options: Options, environ: Mapping[str, str], messages: Messages) -> int:
     """Print what a launch would do on this node, and create nothing."""
+    environ = _with_home(environ)
     nodes, place = our_place(options, environ)
     if place.node_rank != 0:
         print(follower.described(nodes, place, _job_port(options, environ, nodes)))
@@ -49,6 +50,7 @@ def launch(
     options: Options, environ: Mapping[str, str], wakeup: Wakeup, lifeline_fd: int, sinks: Sinks, messages: Messages
 ) -> int:
     """Launch the job, or on the other nodes take part in it; the exit status."""
+    environ = _with_home(environ)
     nodes, place = our_place(options, environ)
     port, key = _job_port(options, environ, nodes), _job_key(options, environ, nodes)
     if place.node_rank != 0:
@@ -64,7 +66,9 @@ def launch(
             _create(plan, messages)
             _announce(plan, messages)
             sshd.await_nodes(plan, options.hosts_timeout_seconds, poll, hub, (wakeup, lifeline_fd), messages)
-            status = _carry_out(plan, environ, poll, hub, (wakeup, lifeline_fd), sinks, messages)
+            status = _carry_out(
+                plan, environ, poll, hub, (wakeup, lifeline_fd), sinks, messages, options.hosts_timeout_seconds
+            )
         except DavincirunError as error:
             status = error.exit_status
             raise
@@ -72,6 +76,11 @@ def launch(
             _let_in_the_late(poll, hub)
             hub.end(status)
     return status
+
+
+def _with_home(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Open MPI 5 doesn't even tell its version without a HOME."""
+    return environ if environ.get("HOME") else {**environ, "HOME": os.path.expanduser("~")}
 
 
 def _job_key(options: Options, environ: Mapping[str, str], nodes: Nodes) -> str:
@@ -132,6 +141,7 @@ def _carry_out(
     signals: Tuple[Wakeup, int],
     sinks: Sinks,
     messages: Messages,
+    start_seconds: float,
 ) -> int:
     started = time.monotonic()
     err = sinks[1]
@@ -147,7 +157,17 @@ def _carry_out(
     variables = {HUB_VARIABLE: _hub_address(plan, hub), KEY_VARIABLE: hub.run_key}
     unique_sinks = [*dict.fromkeys(sinks)]
     conductor = Conductor(
-        plan, {**environ, **variables}, poll, flow, processes, output, unique_sinks, signals, hub, on_event
+        plan,
+        {**environ, **variables},
+        start_seconds,
+        poll,
+        flow,
+        processes,
+        output,
+        unique_sinks,
+        signals,
+        hub,
+        on_event,
     )
     done = conductor.run()
     conductor.show_the_rest()

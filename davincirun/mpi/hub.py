@@ -20,6 +20,7 @@ from davincirun.sink import Sink
 from davincirun.values import Value
 
 _READ_BYTES = 1 << 17
+_LONGEST_LINE_BYTES = 1 << 18  # a longer one comes in pieces, as from any rank's console
 
 
 class Arrived(Value):
@@ -241,7 +242,7 @@ class Hub:
         """Give the console whole lines; while it takes none, the rank's shim has to keep them."""
         text = peer.text + data
         cut = max(text.rfind(b"\n"), text.rfind(b"\r") if self._out.is_terminal else -1) + 1
-        if not cut and len(text) > _READ_BYTES:
+        if not cut and len(text) > _LONGEST_LINE_BYTES:
             cut = len(text)
         peer.text = text[cut:]
         if cut:

@@ -86,8 +86,7 @@ def make_plan(options: Options, environ: Mapping[str, str], nodes: Nodes, here: 
     if nodes.origin != "OPENMPI_HOST_FILE_PATH":
         host_file_path = host_file_path if host_file_path and not os.path.exists(host_file_path) else ""
         host_file_path = os.path.abspath(host_file_path or join(log_dir, job_id, "mpi", "hostfile"))
-        local = (Node("localhost", nodes.nodes[0].slots),) if len(nodes.nodes) == 1 else nodes.nodes
-        files.append(File(host_file_path, host_file_text(local, slots).encode(), 0o644))
+        files.append(File(host_file_path, host_file_text(_as_mpirun_says(nodes), slots).encode(), 0o644))
     tune_path, tune_files, tune_notes = _tune(environ, join(log_dir, job_id, "mpi", "tune_env"))
     files += tune_files
     notes += tune_notes
@@ -168,6 +167,12 @@ def _ranks(options: Options, environ: Mapping[str, str], nodes: Nodes) -> Tuple[
         )
     ranks = sum(node.slots or found.per_node for node in nodes.nodes)
     return found.per_node, ranks, f"{found.per_node} per node: {found.origin}"
+
+
+def _as_mpirun_says(nodes: Nodes) -> Tuple[Node, ...]:
+    """Node 0 by the name that mpirun knows itself by: by another one, 5.0 would log in to its own machine."""
+    name = "localhost" if len(nodes.nodes) == 1 else os.uname().nodename
+    return (nodes.nodes[0]._replace(host=name), *nodes.nodes[1:])
 
 
 def _tune(environ: Mapping[str, str], default: str) -> Tuple[Optional[str], Tuple[File, ...], Tuple[str, ...]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from davincirun import ranktable
@@ -17,7 +18,7 @@ from davincirun.errors import DavincirunError
 from davincirun.rendezvous.contribution import Contribution, cards_of
 from davincirun.values import Value
 
-_SHOWN = 6
+_MOST_BYTES = 256 << 20
 
 
 class RendezvousError(DavincirunError):
@@ -74,16 +75,24 @@ def combine(contributions: Sequence[Contribution]) -> Agreement:
 
 
 def dumps(agreement: Agreement) -> bytes:
+    """The agreement for all others, packed: tables are much alike in themselves, and N nodes read N servers."""
     value = {**agreement._asdict(), "table": agreement.table.decode("ascii")}
-    return json.dumps(value).encode("ascii")
+    return zlib.compress(json.dumps(value).encode("ascii"), 1)
 
 
 def loads(data: bytes) -> Agreement:
     """The agreement in `data`, which comes from a launcher that knows the job's key; ValueError if it is damaged."""
-    return from_json(json.loads(data.decode("ascii")))
+    try:
+        unpacking = zlib.decompressobj()
+        text = unpacking.decompress(data, _MOST_BYTES)
+        if unpacking.unconsumed_tail:
+            raise ValueError("an agreement of more bytes than any table has")
+        return _from_json(json.loads(text.decode("ascii")))
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
 
 
-def from_json(value: Dict[str, Any]) -> Agreement:
+def _from_json(value: Dict[str, Any]) -> Agreement:
     try:
         nodes = tuple(Node._make(node)._replace(addresses=tuple(node[3])) for node in value["nodes"])
         return Agreement(value["table"].encode("ascii"), value["job_id"], nodes, tuple(value["notes"]))
@@ -122,8 +131,9 @@ def _check_alike(ordered: Sequence[Contribution]) -> None:
                 f"{first.title} and {one.title} differ in --simulate: give it on all nodes or on none"
             )
     if len(ordered) > 1 and first.simulated is None:
+        is_one_super_pod = len({one.super_pod_id for one in ordered}) == 1
         for one in ordered:
-            _check_network(one, len({other.super_pod_id for other in ordered}) == 1)
+            _check_network(one, is_one_super_pod)
 
 
 def _check_network(one: Contribution, is_one_super_pod: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import socket
 import time
@@ -68,7 +69,7 @@ class Client(Meeting):
                 if "progress" in message:
                     tell(Progress(str(message["progress"])))
                 if "agreed" in message:
-                    self._agreement = agreements.loads(str(message["agreed"]).encode("ascii"))
+                    self._agreement = agreements.loads(base64.b64decode(str(message["agreed"])))
                     self._rank_of_point = self._agreement.rank_of(str(message["by"])) or 0
                     self._host_of_point = self._agreement.nodes[self._rank_of_point].host
             if orders.take():

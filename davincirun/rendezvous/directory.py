@@ -64,11 +64,13 @@ class Directory(Store):
         except OSError as error:
             raise self._error(error) from None
 
-    def news_in(self, folder: str) -> Dict[str, bytes]:
+    def news_in(self, folder: str, are_final: bool = False) -> Dict[str, bytes]:
         seen = self._seen.setdefault(folder, {})
         news = {}
         try:
             for name in self._names(folder):
+                if are_final and name in seen:
+                    continue
                 path = self._of(f"{folder}/{name}")
                 try:
                     status = os.stat(path)

@@ -1,6 +1,7 @@
 """etcd v3 as a store, through the JSON gateway that each etcd serves beside gRPC: the standard library is enough.
 
-All that a launcher writes hangs on its lease, so that nothing of a crashed one stays for longer than that.
+All that a launcher writes hangs on its lease, so that nothing of a crashed one stays for longer than that. In keys,
+`//` stands before a value's last name, so that a folder can be watched without the folders in it.
 """
 
 from __future__ import annotations
@@ -56,16 +57,15 @@ class Etcd(Store):
         found = self._call("kv/range", {"key": self._key(name)}).get("kvs")
         return _decoded(found[0].get("value", "")) if found else None
 
-    def news_in(self, folder: str) -> Dict[str, bytes]:
+    def news_in(self, folder: str, are_final: bool = False) -> Dict[str, bytes]:
         since = self._revisions.get(folder, 0)
         found = self._call("kv/range", {**self._range(folder), "min_mod_revision": str(since + 1)})
         self._revisions[folder] = self._revision
-        values = {self._last(pair["key"], folder): _decoded(pair.get("value", "")) for pair in found.get("kvs", ())}
-        return {name: value for name, value in values.items() if "/" not in name}
+        return {_last(pair["key"]): _decoded(pair.get("value", "")) for pair in found.get("kvs", ())}
 
     def names_in(self, folder: str) -> Set[str]:
         found = self._call("kv/range", {**self._range(folder), "keys_only": True})
-        return {self._last(pair["key"], folder) for pair in found.get("kvs", ())}
+        return {_last(pair["key"]) for pair in found.get("kvs", ())}
 
     def wait(self, folder: str, orders: Orders, seconds: float) -> None:
         if self._stream is not None and self._stream.folder != folder:
@@ -81,7 +81,7 @@ class Etcd(Store):
     def remove(self, folder: str) -> None:
         self._own = {name: value for name, value in self._own.items() if name != folder}
         self._call("kv/deleterange", {"key": self._key(folder)})
-        self._call("kv/deleterange", self._range(folder))
+        self._call("kv/deleterange", _prefix(f"{self._path(folder)}/"))
 
     def stay(self) -> None:
         if self._lease is None or time.monotonic() < self._next_stay:
@@ -105,15 +105,14 @@ class Etcd(Store):
         return {"key": self._key(name), "value": _encoded(value), "lease": self._lease}
 
     def _key(self, name: str) -> str:
-        return _encoded(f"{PREFIX}/{self._run}/{name}".encode())
+        folder, _, last = name.rpartition("/")
+        return _encoded(f"{self._path(folder)}//{last}".encode())
 
     def _range(self, folder: str) -> Dict[str, str]:
-        start = f"{PREFIX}/{self._run}/{folder}/" if folder else f"{PREFIX}/{self._run}/"
-        return {"key": _encoded(start.encode()), "range_end": _encoded(start[:-1].encode() + b"0")}  # "0" follows "/"
+        return _prefix(f"{self._path(folder)}//")
 
-    def _last(self, key: str, folder: str) -> str:
-        start = f"{PREFIX}/{self._run}/{folder}/" if folder else f"{PREFIX}/{self._run}/"
-        return _decoded(key).decode("utf-8", "replace")[len(start) :]
+    def _path(self, folder: str) -> str:
+        return f"{PREFIX}/{self._run}" + (f"/{folder}" if folder else "")
 
     def _call(self, what: str, request: Dict[str, Any]) -> Dict[str, Any]:
         """One request, tried at each member in turn; StoreError when none answers."""
@@ -179,6 +178,15 @@ class _Stream:
     def close(self) -> None:
         self._response.close()
         self._connection.close()
+
+
+def _prefix(start: str) -> Dict[str, str]:
+    """The range of all keys that begin so; "0" follows "/"."""
+    return {"key": _encoded(start.encode()), "range_end": _encoded(start[:-1].encode() + b"0")}
+
+
+def _last(key: str) -> str:
+    return _decoded(key).decode("utf-8", "replace").rpartition("//")[2]
 
 
 def _encoded(data: bytes) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, Hashable, List, Optional, Sequence, Tuple
 
 from davincirun.rendezvous.contribution import Contribution
 
@@ -16,6 +16,7 @@ class Roll:
         self._node_count = node_count
         self._hosts = tuple(hosts)
         self._by_nonce: Dict[str, Contribution] = {}
+        self._by_place: Dict[Hashable, Contribution] = {}
         self.is_closed = False  # the agreement is made: nobody else gets in
 
     @property
@@ -34,12 +35,12 @@ class Roll:
             return f"{one.title} was told of {one.node_count} nodes, this job has {self._node_count}: correct --nodes"
         if one.node_rank is not None and one.node_rank >= self._node_count:
             return f"{one.title} can't be in a job of {self._node_count} nodes, which are numbered from 0"
-        twin = next((two for two in self._by_nonce.values() if _is_same_place(one, two)), None)
+        twin = self._by_place.get(_place(one))
         if twin is not None:
             return come_already(twin)
         if self.is_closed or self.is_complete:
             return self.too_late(one)
-        self._by_nonce[one.nonce] = one
+        self._by_nonce[one.nonce] = self._by_place[_place(one)] = one
         return None
 
     def too_late(self, one: Contribution) -> str:
@@ -47,8 +48,9 @@ class Roll:
 
     def remove(self, nonce: str) -> None:
         """A node has gone before the agreement."""
-        if not self.is_closed:
-            self._by_nonce.pop(nonce, None)
+        one = None if self.is_closed else self._by_nonce.pop(nonce, None)
+        if one is not None:
+            del self._by_place[_place(one)]
 
     def missing(self) -> str:
         """Who hasn't come, by rank and host as far as they are known."""
@@ -75,10 +77,11 @@ def node_title(rank: int, hosts: Sequence[str]) -> str:
     return f"node {rank} ({hosts[rank]})" if rank < len(hosts) else f"node {rank}"
 
 
-def _is_same_place(one: Contribution, two: Contribution) -> bool:
-    if one.node_rank is not None or two.node_rank is not None:
-        return one.node_rank == two.node_rank
-    return one.names[0] == two.names[0] and one.simulated is None
+def _place(one: Contribution) -> Hashable:
+    """What only one launcher may be: a rank, else a machine; simulated ones may share theirs."""
+    if one.node_rank is not None:
+        return one.node_rank
+    return one.names[0] if one.simulated is None else one.nonce
 
 
 def _label(name: str) -> str:

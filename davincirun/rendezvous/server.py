@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import selectors
 import socket
 import time
 from contextlib import suppress
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
 from davincirun.lifecycle import NodeFailed
 from davincirun.rendezvous import agreement as agreements
@@ -48,7 +49,7 @@ class Server(Meeting):
         self._roll = Roll(terms.node_count, terms.hosts)
         self._members = Members(terms.silence_seconds, is_strict=terms.agrees)
         self._selector = selectors.DefaultSelector()
-        self._strangers: List[Connection] = []
+        self._strangers: Dict[Connection, None] = {}  # the oldest first
         self._agreed: Optional[bytes] = None
         self._verdict: Optional[NodeFailed] = None
         self._outcome: Optional[Dict[str, Any]] = None  # instead of an agreement: why there is none
@@ -119,7 +120,7 @@ class Server(Meeting):
             self._listener.close()
 
     def _agreed_message(self) -> Dict[str, Any]:
-        return {"agreed": (self._agreed or b"").decode("ascii"), "by": self._mine.nonce}
+        return {"agreed": base64.b64encode(self._agreed or b"").decode("ascii"), "by": self._mine.nonce}
 
     def _decide(self, failure: NodeFailed, tell: Tell) -> None:
         """The first failure to be heard of is everybody's."""
@@ -137,9 +138,8 @@ class Server(Meeting):
                 self._accept()
             elif isinstance(key.data, Connection):
                 self._serve(key.data, events, tell)
-        now = time.monotonic()
-        for stranger in [one for one in self._strangers if now - one.since > _HELLO_SECONDS]:
-            self._drop(stranger)
+        while self._strangers and time.monotonic() - next(iter(self._strangers)).since > _HELLO_SECONDS:
+            self._drop(next(iter(self._strangers)))
 
     def _accept(self) -> None:
         try:
@@ -149,9 +149,9 @@ class Server(Meeting):
                 sockets.keep_watched(accepted, self._terms.silence_seconds)
                 connection = Connection(accepted, wire.hello())
                 self._selector.register(accepted, selectors.EVENT_READ, connection)
-                self._strangers.append(connection)
+                self._strangers[connection] = None
                 if len(self._strangers) > max(_MOST_STRANGERS, self._terms.node_count):
-                    self._drop(self._strangers[0])
+                    self._drop(next(iter(self._strangers)))
                 self._send(connection, b"")
         except OSError:
             return  # nobody more, or no descriptor left for the moment
@@ -200,7 +200,7 @@ class Server(Meeting):
             tell(Warned(f"refused: {problem}"))
             self._say(connection, {"refused": problem})
             return
-        self._strangers.remove(connection)
+        del self._strangers[connection]
         connection.member = self._members.join(one, connection)
         if self._outcome is not None:
             self._say(connection, self._outcome)
@@ -217,8 +217,7 @@ class Server(Meeting):
             self._roll.remove(member.nonce)
 
     def _drop(self, connection: Connection) -> None:
-        if connection in self._strangers:
-            self._strangers.remove(connection)
+        self._strangers.pop(connection, None)
         try:
             self._selector.unregister(connection.socket)
         except (KeyError, ValueError):

@@ -30,8 +30,11 @@ class Store:
         """The value of `name` as it is now, past all caches."""
         raise NotImplementedError
 
-    def news_in(self, folder: str) -> Dict[str, bytes]:
-        """The values right in `folder` that are new or have changed since the last call for it, by their last name."""
+    def news_in(self, folder: str, are_final: bool = False) -> Dict[str, bytes]:
+        """The values right in `folder` that are new or have changed since the last call for it, by their last name.
+
+        Those of a folder that `are_final` never change once they are there.
+        """
         raise NotImplementedError
 
     def names_in(self, folder: str) -> Set[str]:

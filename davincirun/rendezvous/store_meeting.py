@@ -2,7 +2,7 @@
 
     leader                 who gathers: its nonce, a beat that goes on changing, who is still missing
     <nonce>/nodes/<node>   a contribution, laid down for the gathering of that very leader
-    <nonce>/agreed         the agreement, or why there is none
+    <nonce>/agreed         the agreement; failed-to-agree: why there is none
     <nonce>/refused-<n>    why the launcher with that nonce isn't taken
     <nonce>/beats/<rank>   a value that goes on changing while that node lives; `done` after
     <nonce>/failed         the first failure; whoever creates it first is right, everywhere
@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from typing import Any, Dict, Optional
+from typing import Dict, Optional
 
 from davincirun.rendezvous import agreement as agreements
 from davincirun.rendezvous import contribution as contributions
@@ -31,7 +31,9 @@ from davincirun.rendezvous.store import Store, StoreError
 from davincirun.rendezvous.store_watch import Watch
 from davincirun.rendezvous.terms import Terms
 
-BEAT_SECONDS = 0.5  # of a leader that gathers, and how old news of a failure may get where nothing tells of it
+BEAT_SECONDS = 0.5  # of a leader that gathers
+LOOK_SECONDS = 1.0  # how old news may get where nothing tells of them
+_REST = 4  # times as long as looking took
 STALE_SECONDS = 2.5  # without a new beat
 
 
@@ -158,14 +160,16 @@ class StoreMeeting(Meeting):
                         return
                     self._store.put("leader", self._leader_record())
                     next_beat = time.monotonic() + BEAT_SECONDS
+                looked = time.monotonic()
                 self._enter(tell)
                 if self._roll.is_complete:
                     self._strike_off_who_left()
-                else:
+                else:  # many come at once: not one look for each of them
+                    self._orders.wait([], min(_REST * (time.monotonic() - looked), BEAT_SECONDS))
                     self._store.wait(f"{self._leader}/nodes", self._orders, BEAT_SECONDS)
             agreement = agreements.combine(self._roll.contributions)
         except RendezvousError as error:
-            self._store.put(f"{self._leader}/agreed", json.dumps({"refused": str(error)}).encode("ascii"))
+            self._store.put(f"{self._leader}/failed-to-agree", str(error).encode("utf-8", "replace"))
             self._store.remove("leader")
             raise
         self._roll.is_closed = True
@@ -181,7 +185,7 @@ class StoreMeeting(Meeting):
         return True
 
     def _enter(self, tell: Tell) -> None:
-        for name, data in sorted(self._store.news_in(f"{self._leader}/nodes").items()):
+        for name, data in sorted(self._store.news_in(f"{self._leader}/nodes", are_final=True).items()):
             try:
                 one = contributions.loads(data)
             except ValueError as error:
@@ -221,8 +225,10 @@ class StoreMeeting(Meeting):
             self._pass_time(tell, missing)
             for last, data in self._store.news_in(self._leader).items():
                 if last == "agreed":
-                    self._accept(json.loads(data.decode("ascii")), tell)
+                    self._accept(data, tell)
                     return
+                if last == "failed-to-agree":
+                    raise RendezvousError(data.decode("utf-8", "replace"))
                 if last == f"refused-{self._mine.nonce}":
                     raise RendezvousError(data.decode("utf-8", "replace"))
             now = time.monotonic()
@@ -234,13 +240,11 @@ class StoreMeeting(Meeting):
                         return
                     missing = leader["missing"] if record != before else f"{leader['host']}, which gathers the others"
             self._store.wait(self._leader, self._orders, pause)
-            pause = min(pause * 1.5, BEAT_SECONDS)
+            pause = min(pause * 1.5, LOOK_SECONDS)
 
-    def _accept(self, value: Dict[str, Any], tell: Tell) -> None:
+    def _accept(self, data: bytes, tell: Tell) -> None:
         """Take the agreement; one without us is an old run's, if its leader has no beat, else we are one too many."""
-        if "refused" in value:
-            raise RendezvousError(str(value["refused"]))
-        agreement = agreements.from_json(value)
+        agreement = agreements.loads(data)
         if agreement.rank_of(self._mine.nonce) is not None:
             self._agreement = agreement
         elif self._leader_lives(tell):
@@ -276,7 +280,7 @@ class StoreMeeting(Meeting):
             except StoreError as error:
                 if watch.out_of_reach(str(error), tell):
                     return
-            self._store.wait(self._leader, orders, BEAT_SECONDS)
+            self._store.wait(self._leader, orders, LOOK_SECONDS)
 
     def _tidy(self, watch: Watch) -> None:
         """The leader removes the run's traces; after a failure the others may still have to read of it."""

@@ -145,8 +145,9 @@ class Cluster:
     def _add_node(self, index: int) -> None:
         spaces = ["--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
         init = os.path.join(os.path.dirname(os.path.abspath(__file__)), "node_init.sh")
+        python = os.path.realpath(sys.executable)  # a venv below /tmp is out of sight
         holder = self._hold(
-            ["unshare", *spaces, "--", "bash", init, self.names[index], self.folder, sys.executable, *self._shared]
+            ["unshare", *spaces, "--", "bash", init, self.names[index], self.folder, python, *self._shared]
         )
         self._inits[index] = _children(holder.pid)[0]
         self._on_switch(
@@ -156,6 +157,7 @@ class Cluster:
         for words in (
             ("link", "set", "lo", "up"),
             ("addr", "add", f"{_address(index)}/24", "dev", "eth0"),
+            ("-6", "addr", "add", f"{ipv6_address(index)}/64", "dev", "eth0", "nodad"),
             ("link", "set", "eth0", "up"),
         ):
             subprocess.run(["nsenter", "-t", str(self._inits[index]), "--net", "ip", *words], check=True)
@@ -179,6 +181,10 @@ class Cluster:
 
     def _call(self, argv: Sequence[str]) -> int:
         return subprocess.call(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def ipv6_address(index: int) -> str:
+    return f"fd91::{index + 1:x}"
 
 
 def _address(index: int) -> str:
