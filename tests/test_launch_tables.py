@@ -175,7 +175,7 @@ def test_simulated_cards_get_a_table_beside_the_logs(launch: Launcher, tmp_path)
 def test_a_machine_without_cards_is_told_where_they_were_looked_for(launch: Launcher, tmp_path) -> None:
     ended = launch.run("true", workers=None, env={"PATH": str(tmp_path)})
     assert ended.status == 1
-    for word in ("no cards found", "/dev", "npu-smi", "--simulate", "GPU engine"):
+    for word in ("no cards found", "/dev", "npu-smi", "nvidia-smi", "--simulate 8", "GPU engine"):
         assert word in ended.stderr
     assert "Traceback" not in ended.stderr
 
