@@ -31,9 +31,9 @@ def machine(tmp_path):
             path.write_text(
                 "#!/bin/sh\necho 'GPU 0: A100 (UUID: GPU-1)'\n" if "lists" in name else "#!/bin/sh\nexit 9\n"
             )
-            if "lists" in name:
-                path = path.rename(path.with_name("nvidia-smi"))
             path.chmod(0o755)
+            if "lists" in name:
+                path.rename(path.with_name("nvidia-smi"))
         return str(tmp_path)
 
     return made
