@@ -8,7 +8,7 @@ from posixpath import join
 from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, Tuple
 
 from davincirun import files, ranktable
-from davincirun.cluster import Cluster, Device, Server, SuperPod
+from davincirun.cluster import Server, SuperPod
 from davincirun.errors import DeviceError, RankTableError, UsageError
 from davincirun.host import this_host
 from davincirun.identity import Me, find_me
@@ -204,21 +204,20 @@ def _check_visible(environ: Mapping[str, str], workers: int) -> None:
 def _from_devices(
     detected: Detected, origin: str, options: Options, environ: Mapping[str, str], places: Places
 ) -> Found:
+    from davincirun.devices import cluster_device
+
     chosen, visible = _choose(detected, options.devices, environ)
     host = this_host()
     name = environ.get("MA_CURRENT_HOST_IP") or next(iter(host.addresses), host.names[0])
-    devices = tuple(
-        Device(rank, device.device_id, device.device_ip, device.super_device_id)
-        for rank, device in enumerate(chosen.devices)
-    )
+    devices = tuple(cluster_device(rank, device) for rank, device in enumerate(chosen.devices))
     server = Server(name, devices)
-    version, super_pods = "1.0", ()  # type: Tuple[str, Tuple[SuperPod, ...]]
+    super_pods: Tuple[SuperPod, ...] = ()
     if chosen.super_pod_id is not None and all(device.super_device_id for device in devices):
-        version, super_pods = "1.2", (SuperPod(chosen.super_pod_id, (name,)),)
+        super_pods = (SuperPod(chosen.super_pod_id, (name,)),)
+    version = ranktable.version_for(chosen.generation, bool(super_pods))
     data = ranktable.from_servers([server], version, super_pods)
     me = Me(name, devices, 0, 1, "this machine")
-    cluster = Cluster.of([server])
-    return Found(TableFile(places.own, data, origin), cluster.world_size, me, (server,), visible, chosen.notes)
+    return Found(TableFile(places.own, data, origin), len(devices), me, (server,), visible, chosen.notes)
 
 
 def _choose(detected: Detected, option: Optional[str], environ: Mapping[str, str]) -> Tuple[Detected, Optional[str]]:
