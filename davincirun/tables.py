@@ -146,7 +146,7 @@ def _from_file(
         file = TableFile(places.own, table.text, f"a copy of the link {source.path} ({source.origin})")
     else:
         file = TableFile(source.path, None, source.origin)
-    return Found(file, cluster.world_size, me, cluster.servers, None, ())
+    return Found(file, cluster.world_size, me, cluster.servers, None, _unfit_version(table.form))
 
 
 def _wait(source: Source, timeout_seconds: float, pause: Pause, messages: Messages) -> ranktable.RankTable:
@@ -185,6 +185,18 @@ def _wait(source: Source, timeout_seconds: float, pause: Pause, messages: Messag
             " --rank-table-timeout waits longer",
         )
     return table
+
+
+def _unfit_version(form: str) -> Tuple[str, ...]:
+    """A note if this machine's chip, as far as the PCI bus tells it, reads another version."""
+    from davincirun.devices.detect import generation_here
+
+    generation = generation_here({}, ask=False)
+    if generation == "unknown" or (generation == "950") == (form == "2.0"):
+        return ()
+    from davincirun.ranktable.validate import version_for_chip
+
+    return tuple([finding.text for finding in version_for_chip(generation, form)])
 
 
 def _check_visible(environ: Mapping[str, str], workers: int) -> None:
