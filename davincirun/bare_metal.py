@@ -44,7 +44,8 @@ _LAUNCHER = (
 )
 _PASSED_ON = ("ASCEND_", "HCCL_", "DAVINCIRUN_", "PYTHON", "LD_LIBRARY_PATH", "MA_")
 _NOT_PASSED_ON = ("DAVINCIRUN_HOSTS", "DAVINCIRUN_RUN_ID", "DAVINCIRUN_NODES", "DAVINCIRUN_NODE_RANK")
-_SECONDS_FOR_MPIRUN = 10.0  # to end by itself once all launchers have
+_SECONDS_FOR_MPIRUN = 10.0  # beyond the workers' grace
+_SECONDS_AFTER_ALL = 4.0  # to end by itself once all launchers have
 
 
 def show_plan(options: Options, environ: Mapping[str, str]) -> str:
@@ -166,13 +167,13 @@ class _Conductor:
                 self._messages.info(news.text)
             elif isinstance(news, Left):
                 self._has_left = True
-                self._wait_at_most(_SECONDS_FOR_MPIRUN)
+                self._wait_at_most(_SECONDS_AFTER_ALL)
         if self._process.poll() is not None and self._has_agreed and not self._has_left:
             self._wait_at_most(_SECONDS_FOR_MPIRUN)  # the launchers' last words are still on their way, or never come
 
     def _wait_at_most(self, seconds: float) -> None:
-        if self._deadline is None:
-            self._deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
+        self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
 
     def _stop(self, signum: int) -> None:
         """Have all nodes stop as their own launchers do; told again, have mpirun kill them."""
