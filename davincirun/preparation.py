@@ -84,7 +84,9 @@ def plan_route(
     except (PlatformError, RankTableError, OSError) as error:
         messages.warning(f"route planning: {error}; the plain rank table is used")
         return found, environ
-    me = Me(route.server.server_id, tuple(route.server.devices), found.me.node_rank, found.me.node_count, found.me.reason)
+    me = Me(
+        route.server.server_id, tuple(route.server.devices), found.me.node_rank, found.me.node_count, found.me.reason
+    )
     file = TableFile(route.table_path, None, f"route planning on {found.file.path}")
     planned = found._replace(file=file, world_size=cluster.world_size, me=me, servers=cluster.servers)
     return planned, {**environ, **route.environment}
