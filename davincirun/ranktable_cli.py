@@ -65,7 +65,9 @@ def _add_generate(verbs: Any) -> None:
     parser.add_argument("--server-id", "--server-ip", dest="server_id", help="this server's id, else its address")
     parser.add_argument("--simulate", metavar="SPEC", help="simulated cards instead of this server's: 8, 910b:8, a3:16")
     parser.add_argument("--super-pod", metavar="ID", help="put all servers into this super pod (version 1.2)")
-    parser.add_argument("--format", choices=TARGETS, help="else what the chip reads: 1.0, 1.2 in a super pod, 2.0 on Ascend 950")
+    parser.add_argument(
+        "--format", choices=TARGETS, help="else what the chip reads: 1.0, 1.2 in a super pod, 2.0 on Ascend 950"
+    )
     _add_output(parser)
 
 

@@ -109,9 +109,7 @@ def test_a_hanging_tool_is_named_while_it_is_waited_for(launch: Launcher, tools:
 
 
 @pytest.mark.parametrize(("health", "status"), [("Alarm", 1), ("Critical", 1), ("Warning", 0)])
-def test_ill_cards_are_warned_of_or_on_demand_refused(
-    launch: Launcher, tools: str, health: str, status: int
-) -> None:
+def test_ill_cards_are_warned_of_or_on_demand_refused(launch: Launcher, tools: str, health: str, status: int) -> None:
     env = machine(tools, f"910b:2; health=1:{health}")
     told = launch.run("true", workers=None, env=env)
     assert told.status == 0 and f"device 1 reports {health}" in told.stderr
@@ -133,8 +131,8 @@ def test_nodes_win_over_a_failing_npu_smi(launch: Launcher, tools: str, tmp_path
     out.mkdir()
     keep = " ".join(name for name in ("null", "zero", "urandom", "random", "fd", "shm"))
     script = (
-        f'for n in {keep}; do [ -L /dev/$n ] && cp -P /dev/$n {dev}/ || [ ! -e /dev/$n ] || '
-        f'{{ if [ -d /dev/$n ]; then mkdir {dev}/$n; else : > {dev}/$n; fi; mount --bind /dev/$n {dev}/$n; }}; done; '
+        f"for n in {keep}; do [ -L /dev/$n ] && cp -P /dev/$n {dev}/ || [ ! -e /dev/$n ] || "
+        f"{{ if [ -d /dev/$n ]; then mkdir {dev}/$n; else : > {dev}/$n; fi; mount --bind /dev/$n {dev}/$n; }}; done; "
         f'mount --rbind {dev} /dev && exec "$@"'
     )
     ended = launch.run(
