@@ -112,6 +112,7 @@ class _Start:
             tune_path=None,
             shim=(sys.executable, "-c", _LAUNCHER, package, words),
             shim_variables=tuple(sorted({"PATH", "DAVINCIRUN_RENDEZVOUS", *self.variables, *passed_on})),
+            visible_devices=None,
             is_root=os.geteuid() == 0,
         )
         self.command: Command = mpirun_command(request, {**environ, **_mpirun_settings(environ, extra)})

@@ -21,6 +21,8 @@ class Device(Value):
     device_id: int  # physical: the N of /dev/davinciN
     device_ip: Optional[str] = None  # the device's own NIC, not the host's; several are joined by commas
     super_device_id: Optional[str] = None  # the SDID inside an A3 super pod
+    eid: Optional[str] = None  # the 950's address in the UB fabric: 32 hexadecimal digits
+    ports: Tuple[str, ...] = ()  # of the 950 behind that address: die/port
 
 
 class LaterDevices(Sequence[Device]):
@@ -43,6 +45,9 @@ class LaterDevices(Sequence[Device]):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, (tuple, LaterDevices)) and self._make() == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._make())
 
 
 def ranks_of(devices: Sequence[Device]) -> Sequence[int]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import stat
 import time
 from typing import Callable, Optional, Sequence, TypeVar
 
@@ -15,7 +17,9 @@ _LONGEST_PAUSE_SECONDS = 1.0
 
 
 def read(path: str) -> bytes:
-    """The whole file. OSError when it can't be read."""
+    """The whole file. OSError when it can't be read: at once too for what isn't a file, where `open` might block."""
+    if stat.S_ISFIFO(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "a pipe, not a file", path)
     with open(path, "rb") as file:
         return file.read()
 

@@ -186,7 +186,7 @@ def step(launch: Launch, event: Event) -> Tuple[Launch, List[Action]]:
     if isinstance(event, SignalReceived):
         return _signalled(launch, event)
     if isinstance(event, GuardianDied):
-        return _kill(launch._replace(cause=launch.cause or event, is_hurried=True))
+        return _kill(launch._replace(cause=event if launch.cause is None else launch.cause, is_hurried=True))
     if isinstance(event, NothingLeft):
         over = launch.phase != RUNNING or not launch.running
         return (launch._replace(phase=DONE), []) if over else (launch, [])

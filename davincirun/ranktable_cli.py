@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from typing import Any, Dict, List, Optional, Sequence
 
 from davincirun.errors import RankTableError
@@ -64,7 +65,9 @@ def _add_generate(verbs: Any) -> None:
     parser.add_argument("--server-id", "--server-ip", dest="server_id", help="this server's id, else its address")
     parser.add_argument("--simulate", metavar="SPEC", help="simulated cards instead of this server's: 8, 910b:8, a3:16")
     parser.add_argument("--super-pod", metavar="ID", help="put all servers into this super pod (version 1.2)")
-    parser.add_argument("--format", choices=TARGETS, help="1.0 unless there is a super pod")
+    parser.add_argument(
+        "--format", choices=TARGETS, help="else what the chip reads: 1.0, 1.2 in a super pod, 2.0 on Ascend 950"
+    )
     _add_output(parser)
 
 
@@ -91,13 +94,16 @@ def _add_validate(verbs: Any) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="rank tables, - for standard input")
     parser.add_argument("--json", action="store_true", help="print a JSON list, one object per file")
     parser.add_argument("--strict", action="store_true", help="count warnings as errors")
-    parser.add_argument("--chip", metavar="NAME", help="the chip it is for: 910, A2, A3, A5")
+    parser.add_argument("--chip", metavar="NAME", help="the chip it is for: 910, A2, A3, A5; else the one found here")
     parser.add_argument("--pod", metavar="NAME", help="the pod that must be listed (MA_CURRENT_INSTANCE_NAME)")
 
 
 def validate_tables(options: argparse.Namespace) -> int:
     """Prints every finding; the worst of the files' statuses: 0 usable, 1 not usable or foreign, 2 not ready."""
-    reports = [_report(path, options.chip, options.pod) for path in options.files]
+    from davincirun.devices.detect import generation_here
+
+    chip = options.chip or generation_here(os.environ)
+    reports = [_report(path, chip, options.pod) for path in options.files]
     if options.json:
         print(json.dumps([_as_json(report) for report in reports], indent=2))
     else:

@@ -8,7 +8,7 @@ from posixpath import join
 from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, Tuple
 
 from davincirun import files, ranktable
-from davincirun.cluster import Cluster, Device, Server, SuperPod
+from davincirun.cluster import Server, SuperPod
 from davincirun.errors import DeviceError, RankTableError, UsageError
 from davincirun.host import this_host
 from davincirun.identity import Me, find_me
@@ -165,7 +165,7 @@ def _from_file(
         file = TableFile(places.own, table.text, f"a copy of the link {source.path} ({source.origin})")
     else:
         file = TableFile(source.path, None, source.origin)
-    return Found(file, cluster.world_size, me, cluster.servers, None, ())
+    return Found(file, cluster.world_size, me, cluster.servers, None, _unfit_version(table.form))
 
 
 def _wait(source: Source, timeout_seconds: float, pause: Pause, messages: Messages) -> ranktable.RankTable:
@@ -182,7 +182,7 @@ def _wait(source: Source, timeout_seconds: float, pause: Pause, messages: Messag
             reason = "it is not there"
             return None
         except OSError as error:
-            raise RankTableError(source.path, "", f"can't be read: {os.strerror(error.errno or 0)}") from None
+            raise RankTableError(source.path, "", f"can't be read: {error.strerror}") from None
         if isinstance(read, ranktable.NotYet):
             reason = read.reason
             return None
@@ -204,6 +204,18 @@ def _wait(source: Source, timeout_seconds: float, pause: Pause, messages: Messag
             " --rank-table-timeout waits longer",
         )
     return table
+
+
+def _unfit_version(form: str) -> Tuple[str, ...]:
+    """A note if this machine's chip, as far as the PCI bus tells it, reads another version."""
+    from davincirun.devices.detect import generation_here
+
+    generation = generation_here({}, ask=False)
+    if generation == "unknown" or (generation == "950") == (form == "2.0"):
+        return ()
+    from davincirun.ranktable.validate import version_for_chip
+
+    return tuple([finding.text for finding in version_for_chip(generation, form)])
 
 
 def _check_visible(environ: Mapping[str, str], workers: int) -> None:
@@ -228,6 +240,8 @@ def _from_devices(
     places: Places,
     nodes: Optional[Nodes],
 ) -> Found:
+    from davincirun.devices import cluster_device
+
     chosen, visible = _choose(detected, options.devices, environ)
     if nodes is not None and nodes.are_several:
         agreement, cluster, me = nodes.agree(chosen, places.job_id)
@@ -236,18 +250,15 @@ def _from_devices(
         return Found(file, cluster.world_size, me, cluster.servers, visible, notes, agreement.job_id)
     host = this_host()
     name = environ.get("MA_CURRENT_HOST_IP") or next(iter(host.addresses), host.names[0])
-    devices = tuple(
-        Device(rank, device.device_id, device.device_ip, device.super_device_id)
-        for rank, device in enumerate(chosen.devices)
-    )
+    devices = tuple(cluster_device(rank, device) for rank, device in enumerate(chosen.devices))
     server = Server(name, devices)
-    version, super_pods = "1.0", ()  # type: Tuple[str, Tuple[SuperPod, ...]]
+    super_pods: Tuple[SuperPod, ...] = ()
     if chosen.super_pod_id is not None and all(device.super_device_id for device in devices):
-        version, super_pods = "1.2", (SuperPod(chosen.super_pod_id, (name,)),)
+        super_pods = (SuperPod(chosen.super_pod_id, (name,)),)
+    version = ranktable.version_for(chosen.generation, bool(super_pods))
     data = ranktable.from_servers([server], version, super_pods)
     me = Me(name, devices, 0, 1, "this machine")
-    cluster = Cluster.of([server])
-    return Found(TableFile(places.own, data, origin), cluster.world_size, me, (server,), visible, chosen.notes)
+    return Found(TableFile(places.own, data, origin), len(devices), me, (server,), visible, chosen.notes)
 
 
 def _choose(detected: Detected, option: Optional[str], environ: Mapping[str, str]) -> Tuple[Detected, Optional[str]]:

@@ -294,8 +294,50 @@ def test_no_card_but_gpus_points_to_the_gpu_engine(root: Root) -> None:
 
 
 def test_no_card_repeats_what_npu_smi_answered(root: Root) -> None:
-    with pytest.raises(DeviceError, match="ret is -8005"):
-        root.tools("910b:8; error=-8005").detect()
+    with pytest.raises(DeviceError, match=r"ret is -8005.*hccn_tool is neither on PATH nor in"):
+        root.tools("910b:8; error=-8005", "npu-smi").detect()
+
+
+@pytest.mark.parametrize(
+    ("spec", "ids", "generation"),
+    [
+        ("910b:0,3,4,7; error=-8005", [0, 3, 4, 7], "unknown"),
+        ("910b:0,3,4,7; hang=npu-smi", [0, 3, 4, 7], "unknown"),
+        ("910b:2,5; noip=5; error=-8020", [2, 5], "unknown"),
+        ("910b:1,2; ipv6; error=-8005", [1, 2], "unknown"),
+        ("a3:16; error=-8005", list(range(16)), "unknown"),
+        ("950:4; error=-8005", [0, 1, 2, 3], "950"),
+        ("910b:6,16; error=-8005", [6, 16], "unknown"),
+    ],
+)
+def test_without_nodes_and_npu_smi_the_cards_are_those_that_hccn_tool_answers_for(
+    root: Root, spec: str, ids: Sequence[int], generation: str
+) -> None:
+    root.file("etc/hccn.conf", "address_16=10.9.9.16\naddress_17=10.9.9.17\n")
+    detected = root.tools(spec).detect(timeout_seconds=1.5 if "hang" in spec else 30)
+    assert column(detected, "device_id") == ids
+    assert column(detected, "logical_id") == list(range(len(ids)))
+    assert detected.generation == generation
+    assert detected.notes[0].startswith("NEITHER /dev NOR npu-smi TELLS WHICH CARDS ARE HERE: taken are those")
+    assert any("no answer in 1.5 s" in note or "ret is -80" in note for note in detected.notes)
+    assert all(device.source.startswith("hccn_tool answers for it") for device in detected.devices)
+
+
+def test_a_file_of_addresses_is_no_proof_of_a_card(root: Root) -> None:
+    root.file("etc/hccn.conf", "address_0=10.9.9.0\n").tools("310p:2; error=-8005")
+    with pytest.raises(DeviceError, match="hccn_tool answers for no card"):
+        root.detect()
+
+
+def test_a_wait_that_gives_up_ends_the_tools(root: Root) -> None:
+    def wait(fd: int, what: str) -> None:
+        assert what in ("npu-smi info -m", "npu-smi info")
+        raise KeyboardInterrupt
+
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        root.nodes(0).tools("910b:1; hang=npu-smi").detect(wait=wait)
+    assert time.monotonic() - start < 5
 
 
 def test_tools_off_path_are_found_where_the_driver_puts_them(root: Root) -> None:

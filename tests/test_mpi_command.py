@@ -33,6 +33,7 @@ def command(environ: "dict[str, str] | None" = None, **changes: object) -> Comma
         tune_path=None,
         shim=("python", "SHIM", "ORDERS"),
         shim_variables=("DAVINCIRUN_HUB", "DAVINCIRUN_HUB_KEY"),
+        visible_devices=None,
         is_root=True,
     )
     return mpirun_command(request._replace(**changes), ENVIRON if environ is None else environ)
@@ -114,6 +115,11 @@ def test_ipv6_hosts_take_an_extra_on_open_mpi_4_alone() -> None:
     old, new = (read_version(f"mpirun (Open MPI) {text}") for text in ("4.1.8", "5.0.8"))
     assert "regx" in command(hosts=hosts, version=old).argv
     assert "regx" not in command(hosts=hosts, version=new).argv and "regx" not in command(version=old).argv
+
+
+def test_chosen_gpus_are_visible_to_all_ranks() -> None:
+    made = command(visible_devices="0,3")
+    assert made.changes["CUDA_VISIBLE_DEVICES"] == "0,3" and "CUDA_VISIBLE_DEVICES" in made.argv
 
 
 def test_a_users_own_tune_file_is_passed() -> None:

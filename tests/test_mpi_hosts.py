@@ -86,6 +86,11 @@ def test_the_platform_says_which_node_we_are(variable: str) -> None:
     assert (found.node_rank, found.is_told) == (2, True)
 
 
+def test_the_option_comes_before_the_platform() -> None:
+    found = place(nodes("a", "b", "c"), {"VC_TASK_INDEX": "2"}, lambda: HERE, 1)
+    assert (found.node_rank, found.reason) == (1, "--node-rank is 1")
+
+
 @pytest.mark.parametrize("name", ["node1", "node1.example.com", "10.0.0.2", "fd00::2"])
 def test_else_our_own_names_and_addresses_say_it(name: str) -> None:
     found = place(nodes("node0", name), {}, lambda: HERE)

@@ -14,7 +14,7 @@ import pytest
 from ranktable_documents import Document, cluster_v1, device, group, group_list, pod, server, v1
 
 from davincirun import ranktable_cli
-from davincirun.errors import RankTableError, UsageError
+from davincirun.errors import DeviceError, RankTableError, UsageError
 from davincirun.ranktable_files import NotReadyError
 
 
@@ -49,6 +49,7 @@ def folder(tmp_path: Any) -> Folder:
     return Folder(str(tmp_path))
 
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GOOD = cluster_v1("a", "b")
 INTERLEAVED = v1(server("a", device("0", "0"), device("1", "2")), server("b", device("0", "1")))
 for entry in INTERLEAVED["server_list"]:
@@ -244,5 +245,48 @@ def test_generate_refuses_what_makes_no_sense(argv: List[str], words: str) -> No
 
 
 def test_generate_says_why_2_0_can_not_be_described() -> None:
-    with pytest.raises(RankTableError, match="network layers"):
+    with pytest.raises(DeviceError, match="server a, device 0: its address and ports aren't known"):
         run("generate", "--hosts", "a", "--devices", "0", "--format", "2.0")
+
+
+def test_generate_writes_2_0_for_ascend_950(folder: Folder) -> None:
+    path = os.path.join(folder.path, "hccl.json")
+    assert run("generate", "--simulate", "950:0,1,5", "--server-id", "node", "-o", path) == 0
+    document = folder.read("hccl.json")
+    assert (document["version"], document["rank_count"]) == ("2.0", 3)
+    assert [[rank[key] for key in ("rank_id", "local_id", "device_id")] for rank in document["rank_list"]] == [
+        [0, 0, 0],
+        [1, 1, 1],
+        [2, 5, 5],
+    ]
+    [layer] = document["rank_list"][2]["level_list"]
+    assert (layer["net_layer"], layer["net_instance_id"], layer["net_type"]) == (0, "node", "TOPO_FILE_DESC")
+    assert run("validate", "--strict", path) == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "form", "told"), [("950:2", "1.0", "wants 2.0"), ("8", "2.0", "aren't known"), ("a3:2", "1.0", "")]
+)
+def test_generate_tells_of_a_version_that_the_chip_does_not_read(
+    spec: str, form: str, told: str, folder: Folder, capsys: Any
+) -> None:
+    path = os.path.join(folder.path, "hccl.json")
+    try:
+        run("generate", "--simulate", spec, "--format", form, "-o", path)
+    except DeviceError as error:
+        print(error, file=sys.stderr)
+    assert told in capsys.readouterr().err
+    assert os.path.exists(path) == (told != "aren't known")
+
+
+def test_validate_checks_the_version_against_the_cards_found_here(
+    folder: Folder, monkeypatch: Any, capsys: Any
+) -> None:
+    tools = os.path.join(ROOT, "tools", "fake_ascend")
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setenv("FAKE_ASCEND", "950:1")
+    path = folder.write("hccl.json", GOOD)
+    assert run("validate", path) == 0
+    assert "version 1.0 is for 910, A2 and A3; Ascend 950 (A5) wants 2.0" in capsys.readouterr().out
+    assert run("validate", "--chip", "A2", path) == 0
+    assert "version-vs-chip" not in capsys.readouterr().out

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional, Tuple
 
+from davincirun.cluster import Device
+
 
 class LocalDevice(NamedTuple):
     """One device of this machine that a worker can be started on (on Atlas A3: one die)."""
@@ -20,6 +22,8 @@ class LocalDevice(NamedTuple):
     name: Optional[str] = None  # as npu-smi prints it: 910B3, Ascend910, 310P3
     health: Optional[str] = None  # OK, Warning, Alarm, Critical, UNKNOWN; None when it wasn't asked or told
     super_device_id: Optional[str] = None  # the SDID inside an A3 super pod
+    eid: Optional[str] = None  # the 950's address in the UB fabric: 32 hexadecimal digits
+    ports: Tuple[str, ...] = ()  # of the 950 that are connected: die/port
     numa_node: Optional[int] = None
     pids: Tuple[int, ...] = ()  # processes that use the device now
     source: str = ""  # where each value came from
@@ -32,3 +36,8 @@ class Detected(NamedTuple):
     notes: Tuple[str, ...] = ()  # what a user should know: fallbacks, disagreements, ill cards
     generation: str = "unknown"  # 310 310P 310B 910 910B A3 950 unknown
     super_pod_id: Optional[str] = None  # of an A3 super pod
+
+
+def cluster_device(rank: int, device: LocalDevice) -> Device:
+    """What a rank table says of `device`."""
+    return Device(rank, device.device_id, device.device_ip, device.super_device_id, device.eid, device.ports)

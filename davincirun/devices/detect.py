@@ -41,9 +41,9 @@ def detect(
     """The devices below `root`, the tools being looked for along the PATH of `environ` first.
 
     `timeout_seconds` is for each run of a tool, and `wait(fd, what)` is called while one runs: it returns when `fd` is
-    readable or earlier, or raises to give up, which ends all of them. Without `details` npu-smi is not asked where there are nodes, and
-    without `addresses` nor hccn_tool; then nothing is run. A DeviceError says where no card was found, or with
-    `require_healthy`, which needs the details, which one is unfit.
+    readable or earlier, or raises to give up, which ends all of them. Without `details` npu-smi is not asked where
+    there are nodes, and without `addresses` nor hccn_tool; then nothing is run. A DeviceError says where no card was
+    found, or with `require_healthy`, which needs the details, which one is unfit.
     """
     nodes = read_nodes(root)
     details = details or require_healthy or not nodes
@@ -63,6 +63,17 @@ def read_nodes(root: str = "/") -> Tuple[int, ...]:
         return device_ids(os.listdir(os.path.join(root, "dev")))
     except OSError:
         return ()
+
+
+def generation_here(environ: Mapping[str, str], root: str = "/", ask: bool = True) -> str:
+    """The generation of this machine's cards, `unknown` without any: by the PCI bus, else, to `ask`, by npu-smi."""
+    generation = _generation_of_bus(root) if read_nodes(root) else "unknown"
+    if generation != "unknown" or not ask:
+        return generation
+    try:
+        return detect(environ, root, addresses=False).generation
+    except DeviceError:
+        return "unknown"
 
 
 def refuse_unfit(detected: Detected) -> None:
@@ -125,15 +136,19 @@ def _by_hccn_tool(commands: Commands, hccn_tool: Tool, conf_text: Optional[str],
 
 def _with_generation_of_bus(detected: Detected, root: str) -> Detected:
     """The generation by the PCI bus, for when only nodes are known: it decides on the form of the rank table."""
+    generation = _generation_of_bus(root)
+    read_off = "" if generation == "unknown" else f"; the PCI bus says generation {generation}"
+    return detected._replace(generation=generation, notes=(*detected.notes, _NODES_ALONE + read_off))
+
+
+def _generation_of_bus(root: str) -> str:
     folder = os.path.join(root, "sys/bus/pci/devices")
     try:
         places = [os.path.join(folder, name) for name in os.listdir(folder)]
     except OSError:
-        places = []
+        return "unknown"
     ours = [place for place in places if (read_text(os.path.join(place, "vendor")) or "").strip() == PCI_VENDOR]
-    generation = generation_of(read_text(os.path.join(place, "device")) or "" for place in ours)
-    read_off = "" if generation == "unknown" else f"; the PCI bus says generation {generation}"
-    return detected._replace(generation=generation, notes=(*detected.notes, _NODES_ALONE + read_off))
+    return generation_of(read_text(os.path.join(place, "device")) or "" for place in ours)
 
 
 def _with_numa_nodes(detected: Detected, bus_ids: Mapping[int, str], root: str) -> Detected:

@@ -49,6 +49,18 @@ class CardInfo(NamedTuple):
         """The addresses for traffic between cards: those of the `ipourma` interfaces (IP over UB)."""
         return tuple(a for i in self.interfaces if i.name.startswith("ipourma") for a in i.addresses)
 
+    @property
+    def first_eid(self) -> Optional[str]:
+        """The EID with the lowest index, its 32 digits without colons as rank tables have them."""
+        digits = [eid.eid.replace(":", "").lower() for eid in sorted(self.eids, key=lambda eid: eid.number or 0)]
+        return next((eid for eid in digits if len(eid) == 32), None)
+
+    @property
+    def ports_up(self) -> Tuple[str, ...]:
+        """The ports whose link is up, as rank tables name them: die/port; all ports where no link is up."""
+        ports = [port for port in self.ports if port.link == "UP"] or self.ports
+        return tuple(f"{port.udie_id or 0}/{port.port_id}" for port in ports if port.port_id is not None)
+
 
 def read_card_info(text: str) -> CardInfo:
     """The tables in `text`, each known by its head; a row with an empty first cell goes on with the one above."""

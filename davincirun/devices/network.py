@@ -79,7 +79,11 @@ def _ask_950(commands: Commands, path: str, devices: Sequence[LocalDevice]) -> D
     for device_id, call in calls.items():
         info, failure = read_answer(call.answer(), read_card_info)
         reason = failure or "no ipourma interface has one"
-        told[device_id] = Told(info.fabric_addresses if info else (), _QUERY_950, f"{_QUERY_950}: {reason}")
+        told[device_id] = Told((), _QUERY_950, f"{_QUERY_950}: {reason}")
+        if info:
+            told[device_id] = told[device_id]._replace(
+                addresses=info.fabric_addresses, eid=info.first_eid, ports=info.ports_up
+            )
     return told
 
 

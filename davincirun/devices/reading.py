@@ -38,15 +38,25 @@ class ReaderError(DeviceError):
 
 
 def numbered_lines(text: str) -> Iterator[Tuple[int, str]]:
-    """The lines of `text` that are not blank, counted from 1 over all of them."""
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield number, line.rstrip()
+    """The lines of `text` that say something, counted from 1 over all of them.
+
+    The tools print warnings above and below what they were asked for, `[WARNING]The driver package may not be
+    completely installed, …`: these and blank lines are left out, and so is a byte order mark.
+    """
+    for number, line in _lines(text):
+        if not line.lstrip().startswith("[WARNING]"):
+            yield number, line
 
 
 def first_line(text: str) -> Tuple[int, str]:
     """The first line that isn't blank, with its number; (1, "") when there is none."""
-    return next(numbered_lines(text), (1, ""))
+    return next(_lines(text), (1, ""))
+
+
+def _lines(text: str) -> Iterator[Tuple[int, str]]:
+    for number, line in enumerate(text.lstrip("\ufeff").split("\n"), start=1):
+        if line.strip():
+            yield number, line.rstrip()
 
 
 def unreadable(tool: str, text: str, wanted: str) -> ReaderError:

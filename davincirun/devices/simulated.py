@@ -73,6 +73,7 @@ def _device(kind: _Kind, logical_id: int, device_id: int, node_rank: int) -> Loc
         chip_id=chip_id,
         name=kind.name,
         health="OK",
+        ports=("0/4", "0/5") if kind.generation == "950" else (),
         super_device_id=_super_device_id(node_rank, npu_id, chip_id, device_id) if kind.generation == "A3" else None,
         source="simulated",
     )

@@ -59,11 +59,16 @@ def read_chip_records(text: str) -> ChipRecords:
     card: Dict[str, str] = {}
     pairs: List[Tuple[str, str]] = []
     problems: List[Problem] = []
+    above: List[Problem] = []
     for number, line in numbered_lines(text):
         key, value = key_value(line) or ("", "")
+        if key == "NPU ID" and not card:
+            problems += above  # what stands above the first record is none of it
+            pairs, above = [], []
         if key in _CARD_KEYS and not pairs:
             card[key] = value
         elif key:
+            above += [] if card else [Problem(number, line, "not expected here")]
             pairs.append((key, value))
         else:
             problems.append(Problem(number, line, "not key : value"))

@@ -41,21 +41,30 @@ def read_map(text: str) -> IdMap:
     rows: List[MapRow] = []
     problems: List[Problem] = []
     for number, line in numbered_lines(text):
-        parts = columns(line)
         if heads is None:
-            heads = parts if "NPU ID" in parts and "Chip Name" in parts else None
+            heads = _heads(line)
             continue
+        parts = columns(line)
+        if len(parts) != len(heads):  # single blanks between the columns, as pages leave them
+            parts = line.split(None, len(heads) - 1)
         if "-" in parts or parts[-1].lower() == "mcu":
             continue  # the board's management chip: nothing runs on it
         row = _map_row(heads, parts)
         if row is None:
-            if not line.lstrip().startswith("[WARNING]"):
-                problems.append(Problem(number, line, f"not a row below {', '.join(heads)}"))
+            problems.append(Problem(number, line, f"not a row below {', '.join(heads)}"))
         else:
             rows.append(row)
     if heads is None:
         raise unreadable("npu-smi info -m", text, "head with 'NPU ID' and 'Chip Name'")
     return IdMap(tuple(rows), tuple(problems))
+
+
+def _heads(line: str) -> Optional[List[str]]:
+    """The heads of the columns, or None for a line that has none; pages tend to leave single blanks between them."""
+    heads = columns(line)
+    if len(heads) == 1:
+        heads = sorted([head for head in _FIELDS if head in line], key=line.index)
+    return heads if "NPU ID" in heads and "Chip Name" in heads else None
 
 
 def _map_row(heads: List[str], parts: List[str]) -> Optional[MapRow]:

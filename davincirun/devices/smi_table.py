@@ -119,15 +119,16 @@ def _kind(row: Tuple[str, ...]) -> Tuple[str, Tuple[str, ...]]:
         return "name head", row
     if words[:1] == ["Chip"] or row[1] == "Bus-Id":
         return "chip head", row
-    if len(words) >= 2 and whole_number(words[0]) is not None and _is_health(row[1]):
+    if words and whole_number(words[0]) is not None and _is_health(row[1], bool(words[1:])):
         return "name", row
     if len(words) <= 2 and all(whole_number(word) is not None for word in words) and _is_bus_id(row[1]):
         return "chip", row
     return "unknown", row
 
 
-def _is_health(cell: str) -> bool:
-    return cell in HEALTH_WORDS or (cell.isalpha() and cell != "NA")
+def _is_health(cell: str, has_name: bool) -> bool:
+    """A health word; behind a name also one that is new. A row may lack its name."""
+    return cell in HEALTH_WORDS or (has_name and cell.isalpha() and cell != "NA")
 
 
 def _is_bus_id(cell: str) -> bool:
@@ -136,11 +137,11 @@ def _is_bus_id(cell: str) -> bool:
 
 
 def _name_row(row: Tuple[str, ...]) -> InfoChip:
-    npu_id, name = row[0].split(None, 1)
+    npu_id, _, name = row[0].partition(" ")
     power, temperature, hugepages = (*_values(row[2]), None, None, None)[:3]
     return InfoChip(
         npu_id=whole_number(npu_id),
-        name=name,
+        name=name.strip() or None,
         health=row[1],
         power_watts=_number(power),
         temperature_celsius=_number(temperature),

@@ -6,8 +6,10 @@ import os
 import re
 from typing import Mapping, Optional
 
+from davincirun.devices.nvidia_smi import read_gpu_list
+from davincirun.devices.reading import ReaderError
 from davincirun.devices.tools import find_tool
-from davincirun.mpi.gpus import Gpus, chosen, listed, simulated
+from davincirun.mpi.gpus import Gpus, chosen, simulated
 
 _LIST_SECONDS = 20.0
 
@@ -61,4 +63,8 @@ def _listed(environ: Mapping[str, str], root: str) -> int:
         done = subprocess.run([tool.path, "-L"], env=environ, stdout=subprocess.PIPE, timeout=_LIST_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    return listed(done.stdout.decode("utf-8", "replace"))
+    try:
+        gpus = read_gpu_list(done.stdout.decode("utf-8", "replace")).gpus
+    except ReaderError:
+        return 0  # no driver, or no GPU
+    return sum(len(gpu.migs) or 1 for gpu in gpus)

@@ -51,6 +51,7 @@ class Request(Value):
     tune_path: Optional[str]  # a file of the user's own for --tune
     shim: Tuple[str, ...]  # the command that mpirun starts as each rank
     shim_variables: Tuple[str, ...]  # that it needs on every node
+    visible_devices: Optional[str]  # CUDA_VISIBLE_DEVICES of all ranks; None: left as it is
     is_root: bool
 
 
@@ -79,7 +80,8 @@ def mpirun_command(request: Request, environ: Mapping[str, str]) -> Command:
     is_raw = environ.get("OPENMPI_RAW", "") not in ("", "0", "false")
     parts = [_part(name, environ, is_raw) for name in DEFAULTS]
     own = [("-np", str(request.ranks)), ("--hostfile", request.host_file_path)]
-    exported = [("-x", name) for name in (*broadcast_names(environ), *request.shim_variables)]
+    chosen = [] if request.visible_devices is None else ["CUDA_VISIBLE_DEVICES"]
+    exported = [("-x", name) for name in (*broadcast_names(environ), *request.shim_variables, *chosen)]
     theirs = [group for part in parts for group in part.groups]
     groups = [*own, *([("--tune", request.tune_path)] if request.tune_path else []), *exported, *theirs]
     notes = [note for part in parts for note in part.notes]
@@ -145,6 +147,8 @@ def _ssh_arguments(users: str, port: int, keep_alive: bool) -> str:
 
 def _own_variables(request: Request, environ: Mapping[str, str]) -> Dict[str, str]:
     changes: Dict[str, str] = {}
+    if request.visible_devices is not None:
+        changes["CUDA_VISIBLE_DEVICES"] = request.visible_devices
     if request.is_root:
         changes.update(_ROOT)
     if any("." in host and not host.replace(".", "").isdigit() and ":" not in host for host in request.hosts):

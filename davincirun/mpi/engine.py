@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import sys
 import time
 import zlib
 from typing import Mapping, Tuple, Union
@@ -39,11 +40,17 @@ def show_plan(options: Options, environ: Mapping[str, str], messages: Messages) 
     environ = _with_home(environ)
     nodes, place = our_place(options, environ)
     if place.node_rank != 0:
-        print(follower.described(nodes, place, _job_port(options, environ, nodes)))
+        _print(follower.described(nodes, place, _job_port(options, environ, nodes)) + "\n")
         return 0
     plan = make_plan(options, environ, nodes, place, Look(options.prefix, os.isatty(1), False))
-    print(view.as_json(plan) if options.json else view.as_text(plan), end="\n" if options.json else "")
+    _print(view.as_json(plan) + "\n" if options.json else view.as_text(plan))
     return 0
+
+
+def _print(text: str) -> None:
+    """Arguments that are no text leave as the bytes that they came as."""
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+    sys.stdout.flush()
 
 
 def launch(
@@ -131,6 +138,8 @@ def _announce(plan: MpiPlan, messages: Messages) -> None:
     messages.info(f"logs in {plan.orders.log_dir} on each node")
     for note in plan.notes:
         messages.detail(note)
+    for warning in plan.warnings:
+        messages.warning(warning)
 
 
 def _carry_out(
@@ -144,46 +153,40 @@ def _carry_out(
     start_seconds: float,
 ) -> int:
     started = time.monotonic()
-    err = sinks[1]
-    flow = select.epoll()
-    subreaper = become_subreaper()
-    processes = Processes(poll, f"DAVINCIRUN_RUN_ID={plan.orders.run_id}".encode(), subreaper)
-    output = Output(poll, Console(err, Style(terminal=err.is_terminal)), messages.warning)
 
     def on_event(launch: Launch, event: Event) -> None:
         if isinstance(event, (WorkerExited, StartFailed)) and launch.cause is event:
             messages.error(_first_word(event))
 
-    variables = {HUB_VARIABLE: _hub_address(plan, hub), KEY_VARIABLE: hub.run_key}
-    unique_sinks = [*dict.fromkeys(sinks)]
-    conductor = Conductor(
-        plan,
-        {**environ, **variables},
-        start_seconds,
-        poll,
-        flow,
-        processes,
-        output,
-        unique_sinks,
-        signals,
-        hub,
-        on_event,
-    )
-    done = conductor.run()
-    conductor.show_the_rest()
+    processes = Processes(poll, f"DAVINCIRUN_RUN_ID={plan.orders.run_id}".encode(), become_subreaper())
+    with select.epoll() as flow:
+        err = sinks[1]
+        output = Output(flow, Console(err, Style(terminal=err.is_terminal)), messages.warning)
+        env = {**environ, HUB_VARIABLE: _hub_address(plan, hub), KEY_VARIABLE: hub.run_key}
+        unique_sinks = [*dict.fromkeys(sinks)]
+        conductor = Conductor(
+            plan, env, start_seconds, poll, flow, processes, output, unique_sinks, signals, hub, on_event
+        )
+        done = conductor.run()
+        conductor.show_the_rest()
+        if done.cause is not None or messages.is_talkative:
+            seconds = time.monotonic() - started
+            messages.block(_summary(done, plan, hub, processes, output, seconds))
+        conductor.show_the_rest()
+        output.close()
+        processes.close()
+    return exit_status(done)
+
+
+def _summary(done: Launch, plan: MpiPlan, hub: Hub, processes: Processes, output: Output, seconds: float) -> str:
+    """The closing report; mpirun's last words are in it where no shim could say anything."""
     failed = done.cause.rank if isinstance(done.cause, (WorkerExited, StartFailed)) else -1
     left = [f"pid {pid}" for pid in processes.left()]
-    seconds = time.monotonic() - started
-    text = summary(done, plan.ranks, len(plan.nodes.nodes), hub.fates.get(failed), plan.log_path, seconds, left)
+    count = len(plan.nodes.nodes)
+    text = summary(done, plan.ranks, count, hub.fates.get(failed), plan.log_path, seconds, left)
     if isinstance(done.cause, StartFailed) and failed not in hub.fates:
         text += "".join(f"  | {line}\n" for line in output.tail(MPIRUN, TAIL_LINES) if line.strip())
-    if done.cause is not None or messages.is_talkative:
-        messages.block(text)
-    conductor.show_the_rest()
-    output.close()
-    processes.close()
-    flow.close()
-    return exit_status(done)
+    return text
 
 
 def _hub_address(plan: MpiPlan, hub: Hub) -> str:

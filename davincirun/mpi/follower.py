@@ -162,21 +162,22 @@ def _wait_for_end(
             deadline = time.monotonic() + grace_seconds + 2 * _CLEANUP_SECONDS
             node_0.send(wire.line({"signal": signum}))
             continue
-        if node_0.fileno() not in ready:
-            continue
-        try:
-            data = node_0.recv(65536)
-        except OSError:
-            data = b""
-        if not data:
-            raise PlatformError(f"node 0, {host}, is gone without saying how the job ended: look at its log")
-        for message in lines.feed(data):
-            if "end" in message:
-                status = int(message["end"])
-                messages.info(f"node 0 has ended with exit status {status}")
-                return status
+        status = _heard_end(node_0, host, lines) if node_0.fileno() in ready else None
+        if status is not None:
+            messages.info(f"node 0 has ended with exit status {status}")
+            return status
     messages.warning(f"node 0, {host}, has not ended within the grace")
     return 128 + signum
+
+
+def _heard_end(node_0: socket.socket, host: str, lines: wire.Lines) -> Optional[int]:
+    try:
+        data = node_0.recv(65536)
+    except OSError:
+        data = b""
+    if not data:
+        raise PlatformError(f"node 0, {host}, is gone without saying how the job ended: look at its log")
+    return next((int(message["end"]) for message in lines.feed(data) if "end" in message), None)
 
 
 def _clean_up(processes: Processes, poll: select.epoll, wakeup: Wakeup) -> None:

@@ -1,4 +1,4 @@
-"""GPUs in texts: what `nvidia-smi -L` prints, CUDA_VISIBLE_DEVICES, `--simulate gpu:8`."""
+"""GPUs in texts: CUDA_VISIBLE_DEVICES and `--simulate gpu:8`."""
 
 from __future__ import annotations
 
@@ -33,16 +33,3 @@ def chosen(visible: str) -> list[str]:
             break
         found.append(part.strip())
     return found
-
-
-def listed(text: str) -> int:
-    """The GPUs in what `nvidia-smi -L` printed; a GPU that is cut into MIG instances counts as these."""
-    total = instances = 0
-    for line in text.splitlines():
-        if re.match(r"GPU \d+:", line):
-            total += 1
-            instances = 0
-        elif re.match(r"\s+MIG .*Device\s+\d+:", line):
-            total += bool(instances)  # the first one takes the place of its GPU
-            instances += 1
-    return total

@@ -64,10 +64,12 @@ def find_nodes(option: Optional[str], environ: Mapping[str, str], host_file: Opt
     return Nodes((Node("localhost"),), port, "this machine alone")
 
 
-def place(nodes: Nodes, environ: Mapping[str, str], this_host: Callable[[], Host]) -> Place:
-    """Which node we are: as the platform's task index says, else by our names and addresses; IdentityError."""
-    for variable in INDEX_VARIABLES:
-        text = environ.get(variable, "")
+def place(
+    nodes: Nodes, environ: Mapping[str, str], this_host: Callable[[], Host], option: Optional[int] = None
+) -> Place:
+    """Which node we are: by `--node-rank`, the platform's task index, our own names and addresses; IdentityError."""
+    given = [] if option is None else [("--node-rank", str(option))]
+    for variable, text in (*given, *((name, environ.get(name, "")) for name in INDEX_VARIABLES)):
         if not text:
             continue
         if not text.isdigit() or int(text) >= len(nodes.nodes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from posixpath import join
-from typing import List, Mapping, Optional, Tuple
+from typing import Mapping, Optional, Tuple
 
 from davincirun import modelarts
 from davincirun.errors import DeviceError, PlatformError, UsageError
@@ -59,6 +59,7 @@ class MpiPlan(Value):
     files: Tuple[File, ...]
     orders: Orders
     notes: Tuple[str, ...]
+    warnings: Tuple[str, ...]  # of what in the user's own file Open MPI won't take
 
     @property
     def log_path(self) -> str:
@@ -70,7 +71,7 @@ def our_place(options: Options, environ: Mapping[str, str]) -> Tuple[Nodes, Plac
     """The job's nodes and which of them we are."""
     path = environ.get("OPENMPI_HOST_FILE_PATH")
     nodes = find_nodes(options.hosts, environ, _text(path) if path else None)
-    return nodes, place(nodes, environ, this_host)
+    return nodes, place(nodes, environ, this_host, options.node_rank)
 
 
 def make_plan(options: Options, environ: Mapping[str, str], nodes: Nodes, here: Place, look: Look) -> MpiPlan:
@@ -80,18 +81,9 @@ def make_plan(options: Options, environ: Mapping[str, str], nodes: Nodes, here: 
     slots, ranks, counted = _ranks(options, environ, nodes)
     job_id = options.job_id or modelarts.job_id(environ, os.uname().nodename)
     log_dir = os.path.abspath(options.log_dir or modelarts.log_dir(environ, os.path.isdir))
-    files: List[File] = []
-    notes: List[str] = []
-    host_file_path = environ.get("OPENMPI_HOST_FILE_PATH") or ""
-    if nodes.origin != "OPENMPI_HOST_FILE_PATH":
-        host_file_path = host_file_path if host_file_path and not os.path.exists(host_file_path) else ""
-        host_file_path = os.path.abspath(host_file_path or join(log_dir, job_id, "mpi", "hostfile"))
-        files.append(File(host_file_path, host_file_text(_as_mpirun_says(nodes), slots).encode(), 0o644))
-    tune_path, tune_files, tune_notes = _tune(environ, join(log_dir, job_id, "mpi", "tune_env"))
-    files += tune_files
-    notes += tune_notes
+    host_file_path, host_files = _host_file(environ, nodes, slots, join(log_dir, job_id, "mpi", "hostfile"))
+    tune_path, tune_files, note, warnings = _tune(environ, join(log_dir, job_id, "mpi", "tune_env"))
     orders = _orders(options, environ, nodes, job_id, log_dir, look)
-    place_of_package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     request = Request(
         mpirun="mpirun" if os.path.dirname(path) in _LOGIN_PATH else path,
         version=version,
@@ -100,17 +92,28 @@ def make_plan(options: Options, environ: Mapping[str, str], nodes: Nodes, here: 
         host_file_path=host_file_path,
         port=nodes.port,
         tune_path=tune_path,
-        shim=(sys.executable, "-I", "-S", "-c", _SHIM, place_of_package, *encode(orders)),
+        shim=_shim(orders),
         shim_variables=(HUB_VARIABLE, KEY_VARIABLE),
+        visible_devices=options.devices,
         is_root=os.geteuid() == 0,
     )
-    if options.devices:
-        environ, request = {**environ, "CUDA_VISIBLE_DEVICES": options.devices}, _with_devices(request)
     command = mpirun_command(request, environ)
-    if options.devices:
-        command = command._replace(changes={**command.changes, "CUDA_VISIBLE_DEVICES": options.devices})
-    notes = [*command.notes, *notes]
-    return MpiPlan(job_id, nodes, here, ranks, counted, version, path, command, tuple(files), orders, tuple(notes))
+    files, notes = (*host_files, *tune_files), (*command.notes, note)
+    return MpiPlan(job_id, nodes, here, ranks, counted, version, path, command, files, orders, notes, warnings)
+
+
+def _shim(orders: Orders) -> Tuple[str, ...]:
+    package_place = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return (sys.executable, "-I", "-S", "-c", _SHIM, package_place, *encode(orders))
+
+
+def _host_file(environ: Mapping[str, str], nodes: Nodes, slots: int, default: str) -> Tuple[str, Tuple[File, ...]]:
+    """The user's own file, or one of ours: at the place that he names if nothing is there yet."""
+    named = environ.get("OPENMPI_HOST_FILE_PATH") or ""
+    if nodes.origin == "OPENMPI_HOST_FILE_PATH":
+        return named, ()
+    path = os.path.abspath(named if named and not os.path.exists(named) else default)
+    return path, (File(path, host_file_text(_as_mpirun_says(nodes), slots).encode(), 0o644),)
 
 
 def find_mpirun(environ: Mapping[str, str]) -> str:
@@ -175,15 +178,15 @@ def _as_mpirun_says(nodes: Nodes) -> Tuple[Node, ...]:
     return (nodes.nodes[0]._replace(host=name), *nodes.nodes[1:])
 
 
-def _tune(environ: Mapping[str, str], default: str) -> Tuple[Optional[str], Tuple[File, ...], Tuple[str, ...]]:
-    """The user's own file for `--tune`, or the one to write, and what is to be said about it."""
+def _tune(environ: Mapping[str, str], default: str) -> Tuple[Optional[str], Tuple[File, ...], str, Tuple[str, ...]]:
+    """The user's own file for `--tune`, or the one to write; what is to be said about it, and of its lines."""
     path = os.path.abspath(environ.get("TUNE_ENV_FILE") or default)
     text = _text(path) if environ.get("TUNE_ENV_FILE") else None
     if text is not None and tune.is_users(text):
-        return path, (), (f"TUNE_ENV_FILE: {path} is your own: passed by --tune", *tune.doubts(text, path))
+        return path, (), f"TUNE_ENV_FILE: {path} is your own: passed by --tune", tuple(tune.doubts(text, path))
     data = tune.tune_text(environ).encode("utf-8", "surrogateescape")
     note = f"-tune {path} left out: Open MPI takes its KEY=VALUE lines for MCA parameters; -x NAME carries the values"
-    return None, (File(path, data, 0o600),), (note,)
+    return None, (File(path, data, 0o600),), note, ()
 
 
 def _orders(
@@ -216,10 +219,6 @@ def _free_port() -> int:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _with_devices(request: Request) -> Request:
-    return request._replace(shim_variables=(*request.shim_variables, "CUDA_VISIBLE_DEVICES"))
 
 
 def _text(path: str) -> Optional[str]:

@@ -20,7 +20,7 @@ from davincirun.descendants import become_subreaper
 from davincirun.errors import DavincirunError
 from davincirun.guardian import guarded
 from davincirun.host import this_host
-from davincirun.lifecycle import RUNNING, Exit, Launch, StartFailed, WorkerExited
+from davincirun.lifecycle import RUNNING, Launch, StartFailed, WorkerExited
 from davincirun.messages import Messages
 from davincirun.mpi import wire
 from davincirun.mpi.payload import Orders, decode
@@ -177,14 +177,10 @@ def _supervise(
         output = Output(flow, Console(out, style), messages.warning)
 
         def on_event(launch: Launch, event: lifecycle.Event) -> None:
-            if hub is not None and isinstance(event, WorkerExited):
-                tail = output.tail(event.rank, TAIL_LINES) if event.exit.status else []
-                hub.say(_report(event.exit, event.seconds, processes.pids[event.rank], tail))
+            if hub is not None:
+                _tell(hub, event, processes, output)
             elif isinstance(event, StartFailed):
-                if hub is not None:
-                    hub.say({"refused": event.status, "problem": event.problem})
-                else:
-                    messages.error(f"rank {event.rank}: {event.problem}")
+                messages.error(f"rank {event.rank}: {event.problem}")
 
         command = WorkerCommand(rank.rank, orders.argv, _environment(orders, rank, environ), orders.cwd, log_path)
         supervisor = _ShimSupervisor(
@@ -198,8 +194,14 @@ def _supervise(
     return done
 
 
-def _report(exit: Exit, seconds: float, pid: int, tail: Sequence[str]) -> wire.Message:
-    return {"exit": list(exit), "seconds": seconds, "pid": pid, "tail": list(tail)}
+def _tell(hub: _Hub, event: lifecycle.Event, processes: Processes, output: Output) -> None:
+    """Let node 0 know at once how the worker ended; what it left behind is cleaned up after."""
+    if isinstance(event, WorkerExited):
+        tail = output.tail(event.rank, TAIL_LINES) if event.exit.status else []
+        pid = processes.pids[event.rank]
+        hub.say({"exit": list(event.exit), "seconds": event.seconds, "pid": pid, "tail": tail})
+    elif isinstance(event, StartFailed):
+        hub.say({"refused": event.status, "problem": event.problem})
 
 
 def _environment(orders: Orders, rank: Rank, environ: Mapping[str, str]) -> Mapping[str, str]:

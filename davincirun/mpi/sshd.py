@@ -51,44 +51,66 @@ def await_nodes(
 
     PlatformError names those that don't within `seconds`; Interrupted: a signal came, here or on another node.
     """
-    hosts = dict(list(enumerate(plan.nodes.hosts))[1:])
-    if not hosts:
+    if len(plan.nodes.hosts) == 1:
         return
-    pause = Watch(poll, hub, signals)
+    watch = Watch(poll, hub, signals)
+    others = _Others(plan, hub)
     progress = Progress()
     wait_seconds = _PAUSE_SECONDS[0]
-    answered: Dict[int, float] = {}
     try:
-        while True:
-            problems = {}
-            for index, host in hosts.items():
-                problem = None if index in answered else ask(host, plan.nodes.port)
-                if problem is None:
-                    answered.setdefault(index, time.monotonic())
-                else:
-                    problems[index] = problem
-                pause(0)
-            silent = [index for index in hosts if plan.place.is_told and index not in hub.nodes]
-            patient = [index for index in silent if time.monotonic() - answered.get(index, 0) < _LAUNCHER_SECONDS]
-            if not problems and not patient:
-                for index in silent:
-                    messages.warning(f"{hosts[index]}: its sshd answers, but no launcher has come from there")
-                return
-            texts = [f"{hosts[index]} ({problem})" for index, problem in problems.items()]
-            if problems and progress.seconds > seconds:
+        while not others.are_ready(watch):
+            if others.problems and progress.seconds > seconds:
                 raise PlatformError(
-                    f"no sshd on port {plan.nodes.port} after {duration(progress.seconds)}: {', '.join(texts)}."
-                    " Does davincirun run there too? SSHD_PORT names the port, --hosts-timeout waits longer"
+                    f"{others} after {duration(progress.seconds)}. Does davincirun run there too?"
+                    " SSHD_PORT names the port, --hosts-timeout waits longer"
                 )
-            if problems and progress.is_due():
-                messages.info(
-                    f"waiting for sshd on port {plan.nodes.port} of {', '.join(texts)}:"
-                    f" {duration(progress.seconds)} so far, at most {duration(seconds)} (--hosts-timeout)"
-                )
-            pause(wait_seconds)
+            if others.problems and progress.is_due():
+                so_far, most = duration(progress.seconds), duration(seconds)
+                messages.info(f"waiting: {others}: {so_far} so far, at most {most} (--hosts-timeout)")
+            watch(wait_seconds)
             wait_seconds = min(wait_seconds * 1.5, _PAUSE_SECONDS[1])
+        for host in others.without_launcher():
+            messages.warning(f"{host}: its sshd answers, but no launcher has come from there")
     finally:
-        pause.close()
+        watch.close()
+
+
+class _Others:
+    """The nodes that node 0 waits for."""
+
+    def __init__(self, plan: MpiPlan, hub: Hub) -> None:
+        self._hosts = dict(list(enumerate(plan.nodes.hosts))[1:])
+        self._port = plan.nodes.port
+        self._hub = hub
+        self._have_launchers = plan.place.is_told
+        self._answered: Dict[int, float] = {}  # when its sshd first answered, time.monotonic()
+        self.problems: Dict[int, str] = {}  # why it doesn't
+
+    def are_ready(self, watch: Watch) -> bool:
+        """Ask those that have not answered; whether all have, and their launchers had time to come."""
+        for index, host in self._hosts.items():
+            if index in self._answered:
+                continue
+            problem = ask(host, self._port)
+            if problem is None:
+                self._answered[index] = time.monotonic()
+                self.problems.pop(index, None)
+            else:
+                self.problems[index] = problem
+            watch(0)
+        return not self.problems and not any(map(self._may_come, self._hosts))
+
+    def without_launcher(self) -> List[str]:
+        return [host for index, host in self._hosts.items() if self._have_launchers and index not in self._hub.nodes]
+
+    def __str__(self) -> str:
+        texts = [f"{self._hosts[index]} ({problem})" for index, problem in sorted(self.problems.items())]
+        return f"no sshd on port {self._port} of {', '.join(texts)}"
+
+    def _may_come(self, index: int) -> bool:
+        if not self._have_launchers or index in self._hub.nodes:
+            return False
+        return time.monotonic() - self._answered[index] < _LAUNCHER_SECONDS
 
 
 class Watch:

@@ -24,7 +24,7 @@ def as_text(plan: MpiPlan) -> str:
         f"logs: {plan.orders.log_dir}/{plan.job_id}-proc-rank-N-device-M.txt",
     ]
     lines += [f"rewritten: {note}" for note in plan.command.notes]
-    lines += [f"note: {note}" for note in plan.notes[len(plan.command.notes) :]]
+    lines += [f"note: {note}" for note in (*plan.notes[len(plan.command.notes) :], *plan.warnings)]
     return "\n".join([*lines, "", *_shell(plan)]) + "\n"
 
 
@@ -46,7 +46,7 @@ def as_json(plan: MpiPlan) -> str:
             "worker_argv": list(plan.orders.argv),
             "cwd": plan.orders.cwd,
             "log_dir": plan.orders.log_dir,
-            "notes": list(plan.notes),
+            "notes": [*plan.notes, *plan.warnings],
         },
         indent=2,
     )

@@ -50,27 +50,7 @@ def worker_changes(
 
     Open MPI's own variables stay: MPI itself, Horovod and MindSpore's GPU backend live on them.
     """
-    identity = Identity(
-        rank=rank.rank,
-        local_rank=rank.local_rank,
-        world_size=rank.size,
-        local_world_size=rank.local_size,
-        logical_device_id=rank.local_rank,
-        physical_device_id=rank.local_rank,
-        node_rank=node,
-        node_count=len(orders.hosts),
-        server_id=host,
-    )
-    job = Job(
-        job_id=orders.job_id,
-        log_dir=orders.log_dir,
-        rank_table_path="",
-        master_addr=orders.master_addr,
-        master_port=orders.master_port,
-        omp_num_threads=max(cpu_count // rank.local_size, 1),
-        driver_version=None,
-        run_id=orders.run_id,
-    )
+    identity, job = _identity(rank, node, orders, host), _job(rank, orders, cpu_count)
     changes: Dict[str, Optional[str]] = {name: None for name in REMOVED if not name.startswith("OMPI_")}
     changes.update(dict.fromkeys((HUB_VARIABLE, KEY_VARIABLE, "RANK_TABLE_FILE")))
     rows = [row for row in OVERWRITTEN if row.name not in _ASCENDS]
@@ -86,6 +66,33 @@ def environment(changes: Mapping[str, Optional[str]], base: Mapping[str, str]) -
     """`base` with `changes` applied."""
     kept = {name: value for name, value in base.items() if name not in changes}
     return {**kept, **{name: value for name, value in changes.items() if value is not None}}
+
+
+def _identity(rank: Rank, node: int, orders: Orders, host: str) -> Identity:
+    return Identity(
+        rank=rank.rank,
+        local_rank=rank.local_rank,
+        world_size=rank.size,
+        local_world_size=rank.local_size,
+        logical_device_id=rank.local_rank,
+        physical_device_id=rank.local_rank,
+        node_rank=node,
+        node_count=len(orders.hosts),
+        server_id=host,
+    )
+
+
+def _job(rank: Rank, orders: Orders, cpu_count: int) -> Job:
+    return Job(
+        job_id=orders.job_id,
+        log_dir=orders.log_dir,
+        rank_table_path="",
+        master_addr=orders.master_addr,
+        master_port=orders.master_port,
+        omp_num_threads=max(cpu_count // rank.local_size, 1),
+        driver_version=None,
+        run_id=orders.run_id,
+    )
 
 
 def _own_gpu(local_rank: int, visible: str) -> str:

@@ -2,6 +2,6 @@
 
 from davincirun.ranktable.document import NotYet, RankTable, parse
 from davincirun.ranktable.launch import read, to_cluster, to_v1_text
-from davincirun.ranktable.v1 import from_servers
+from davincirun.ranktable.make import from_servers, version_for
 
-__all__ = ["NotYet", "RankTable", "from_servers", "parse", "read", "to_cluster", "to_v1_text"]
+__all__ = ["NotYet", "RankTable", "from_servers", "parse", "read", "to_cluster", "to_v1_text", "version_for"]

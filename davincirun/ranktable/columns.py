@@ -53,7 +53,8 @@ class Columns:
         return LaterDevices(ranks, partial(self._made, ranks, own_ids))
 
     def _made(self, ranks: Sequence[int], own_ids: Optional[List[Any]]) -> Tuple[Device, ...]:
-        return tuple(map(_new_device, zip(ranks, self.device_ids, self.addresses, own_ids or repeat(None))))
+        columns = (ranks, self.device_ids, self.addresses, own_ids or repeat(None), repeat(None), repeat(()))
+        return tuple(map(_new_device, zip(*columns)))
 
 
 class ListReader:

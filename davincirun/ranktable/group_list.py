@@ -6,6 +6,7 @@ would order by server id as text, so such a table is always converted, never han
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import accumulate, chain
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -15,6 +16,7 @@ from davincirun.ranktable.columns import Columns, ListReader, read_lists
 from davincirun.ranktable.v1 import LONGEST_SERVER_ID, table_text
 
 Instance = Dict[str, Any]
+_new_pod = partial(tuple.__new__, Pod)  # Pod(…) without its Python frame
 
 
 def to_cluster(document: Dict[str, Any]) -> Cluster:
@@ -28,7 +30,7 @@ def to_cluster(document: Dict[str, Any]) -> Cluster:
     if not lab and len(set(names)) != len(names):
         raise ValueError("pod_name")
     server_ids = [as_text(instance["server_id"]) for instance in instances]
-    pods = list(map(Pod, names, server_ids, devices))
+    pods = list(map(_new_pod, zip(names, server_ids, devices)))
     return Cluster.of(_servers(pods), () if lab else pods)
 
 
@@ -99,7 +101,7 @@ class _DevicesText:
     def __call__(self, columns: Columns, start: int) -> str:
         count = len(columns.id_texts)
         ranks = range(start, start + count)
-        if None in columns.addresses or quoted(columns.joined_addresses) != f'"{columns.joined_addresses}"':
+        if None in columns.addresses or not _is_plain(columns.joined_addresses):
             return ",".join(map(_device_text, columns.id_texts, columns.addresses, ranks))
         heads = self._heads.get(columns.id_texts)
         if heads is None:
@@ -110,6 +112,11 @@ class _DevicesText:
         pieces[1::3] = columns.addresses  # type: ignore[assignment]  # there is no None
         pieces[2::3] = [f'","rank_id":"{rank}"}},' for rank in ranks]
         return "".join(pieces)[:-1]
+
+
+def _is_plain(text: str) -> bool:
+    """Whether JSON writes `text` as it is."""
+    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
 
 def _device_text(device_id: Any, address: Optional[str], rank: int) -> str:

@@ -52,7 +52,7 @@ def _device_lines(devices: Sequence[Device], pods: "dict[int, str]") -> Iterator
             yield f"  pod {pods[device.rank]}"
         address = f"  {device.device_ip}" if device.device_ip else ""
         own_id = f"  SDID {device.super_device_id}" if device.super_device_id else ""
-        yield f"  rank {device.rank:<4} local {local_rank:<3} device {device.device_id:<3}{address}{own_id}"
+        yield f"  rank {device.rank:<4} local {local_rank:<3} device {device.device_id:<3}{address}{own_id}".rstrip()
 
 
 def _folded(servers: Sequence[Server]) -> Iterator[str]:

@@ -59,7 +59,7 @@ def from_servers(servers: Sequence[Server], version: str = "1.0", super_pods: Se
     1.2 adds `super_device_id` and, when there are any, `super_pod_list`.
     """
     if version not in ("1.0", "1.2"):
-        raise ValueError(f"servers can be written as 1.0 or 1.2, not as {version}")
+        raise ValueError(f"servers can be written as 1.0, 1.2 or 2.0, not as {version}")
     text = _device_text_1_2 if version == "1.2" else _device_text
     entries = [(server.server_id, map(text, server.devices)) for server in servers]
     return table_text(version, entries, super_pods if version == "1.2" else ())

@@ -61,14 +61,20 @@ def _all(table: RankTable, chip: Optional[str], pod_name: Optional[str]) -> Iter
         yield warning("bom", "", message, "save it without one")
     yield from _RULES[table.form](table.document)
     if chip:
-        yield from _version_for(chip, table.form)
+        yield from version_for_chip(chip, table.form, "super_pod_list" in table.document)
     if pod_name:
         yield from _listed(table, pod_name)
 
 
-def _version_for(chip: str, form: str) -> Iterator[Finding]:
+def version_for_chip(chip: str, form: str, has_super_pods: bool = False) -> Iterator[Finding]:
     """Ascend 950 (A5) reads 2.0 alone, all others everything else; only A3 has super pods."""
-    is_a5 = chip.upper().replace(" ", "") in ("A5", "950", "ASCEND950")
+    name = chip.upper().replace(" ", "")
+    if name == "UNKNOWN":
+        return
+    is_a5 = name in ("A5", "950", "ASCEND950")
+    if has_super_pods and form == "1.2" and not (is_a5 or name in ("A3", "910_93", "910C")):
+        message = f"version 1.2 with super pods is for Atlas A3; {chip} wants 1.0"
+        yield warning("version-vs-chip", "version", message, "generate the table for this chip", "EI0014")
     if is_a5 and form != "2.0":
         message = f"version {form} is for 910, A2 and A3; Ascend 950 (A5) wants 2.0"
         yield warning("version-vs-chip", "version", message, "generate the table for this chip", "EI0014")

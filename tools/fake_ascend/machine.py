@@ -28,6 +28,7 @@ class Kind(NamedTuple):
 KINDS = {
     "310": Kind("310", "310", "Ascend 310", "20.2.2", chips_per_npu=4, memory_total=8192),
     "310p": Kind("310P", "310P3", "Ascend 310P3", "22.0.4", memory_total=21534),
+    "310pduo": Kind("310P", "310P3", "Ascend 310P3", "25.2.0", chips_per_npu=2, memory_total=44280),
     "910": Kind("HBM", "910A", "Ascend 910A", "23.0.5", memory_total=15079, hbm_total=32768),
     "910b": Kind("HBM", "910B3", "Ascend 910B3", "25.5.1", hbm_total=65536),
     "a3": Kind("A3", "Ascend910", "Ascend910", "25.5.1", chips_per_npu=2, hbm_total=65536),
