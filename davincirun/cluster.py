@@ -46,6 +46,9 @@ class LaterDevices(Sequence[Device]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, (tuple, LaterDevices)) and self._make() == tuple(other)
 
+    def __hash__(self) -> int:
+        return hash(self._make())
+
 
 def ranks_of(devices: Sequence[Device]) -> Sequence[int]:
     """The ranks of `devices`, which are not made for that."""

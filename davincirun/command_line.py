@@ -13,7 +13,7 @@ from typing import Any, List, Mapping, NoReturn, Optional, Sequence, Tuple
 
 from davincirun import __version__
 from davincirun.errors import UsageError
-from davincirun.options import Options
+from davincirun.options import ENGINES, Options
 
 _YES, _NO = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
@@ -25,23 +25,30 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
         raise UsageError(_unknown_option(unknown[0]))
     command = parsed.command[1:] if parsed.command[:1] == ["--"] else parsed.command
     given = _Given(parsed, environ)
-    seconds = {name: given.seconds(name) for name in ("grace", "rank_table_timeout", "detect_timeout")}
     return Options(
         command=tuple(command),
         simulate=given.text("simulate"),
         devices=given.text("devices"),
         require_healthy=bool(given.switch("require_healthy")),
-        detect_timeout_seconds=seconds["detect_timeout"],
+        detect_timeout_seconds=given.seconds("detect_timeout", 10.0),
         rank_table=given.text("rank_table"),
-        rank_table_timeout_seconds=1800.0 if seconds["rank_table_timeout"] is None else seconds["rank_table_timeout"],
+        rank_table_timeout_seconds=given.seconds("rank_table_timeout", 1800.0),
+        nodes=given.number("nodes"),
+        node_rank=given.number("node_rank"),
+        rendezvous=given.text("rendezvous"),
+        rendezvous_timeout_seconds=given.seconds("rendezvous_timeout", 1800.0),
+        node_timeout_seconds=given.seconds("node_timeout", 15.0),
         log_dir=given.text("log_dir"),
         job_id=given.text("job_id"),
         workdir=given.text("workdir"),
-        grace_seconds=15.0 if seconds["grace"] is None else seconds["grace"],
+        grace_seconds=given.seconds("grace", 15.0),
         prefix=given.switch("prefix"),
         dry_run=bool(given.switch("dry_run")),
         json=bool(given.switch("json")),
         verbosity=bool(given.switch("verbose")) - bool(given.switch("quiet")),
+        engine=given.choice("engine", ENGINES),
+        hosts=given.text("hosts"),
+        hosts_timeout_seconds=given.seconds("hosts_timeout", 600.0),
     )
 
 
@@ -66,10 +73,16 @@ class _Given:
     def text(self, name: str) -> Optional[str]:
         return self._value(name)[0]
 
-    def seconds(self, name: str) -> Optional[float]:
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        text, source = self._value(name)
+        if text is not None and text not in choices:
+            raise UsageError(f"{source}: {text!r} is none of {', '.join(choices)}")
+        return text or choices[0]
+
+    def seconds(self, name: str, default: float) -> float:
         text, source = self._value(name)
         if text is None:
-            return None
+            return default
         try:
             seconds = float(text)
         except ValueError:
@@ -77,6 +90,14 @@ class _Given:
         if not 0 <= seconds < math.inf:
             raise UsageError(f"{source}: {text!r} is not a number of seconds, as in 15 or 0.5")
         return seconds
+
+    def number(self, name: str) -> Optional[int]:
+        text, source = self._value(name)
+        if text is None:
+            return None
+        if not (text.isdigit() and text.isascii()):
+            raise UsageError(f"{source}: {text!r} is not a number, as in 2")
+        return int(text)
 
     def switch(self, name: str) -> Optional[bool]:
         value: Optional[bool] = getattr(self._parsed, name)
@@ -117,7 +138,8 @@ def _parser() -> _Parser:
         allow_abbrev=False,
     )
     cards = parser.add_argument_group("cards and rank table")
-    cards.add_argument("--simulate", metavar="SPEC", help="a node without cards: 8, 910b:8, a3:16, 310p:2")
+    cards.add_argument("--simulate", metavar="SPEC", help="a node without cards: 8, 910b:8, a3:16, gpu:8")
+    cards.add_argument("--engine", metavar="NAME", help="ascend, or mpi: GPUs through mpirun; auto: as the machine is")
     cards.add_argument("--devices", metavar="IDS", help="use these cards alone, by logical id: 0,2-3")
     cards.add_argument("--require-healthy", action="store_true", default=None, help="refuse cards that are ill")
     cards.add_argument("--detect-timeout", metavar="SECONDS", help="how long npu-smi and hccn_tool may take (10)")
@@ -128,6 +150,14 @@ def _parser() -> _Parser:
     job.add_argument("--workdir", metavar="DIR", help="start all workers in DIR")
     job.add_argument("--log-dir", metavar="DIR", help="where the log files go")
     job.add_argument("--grace", metavar="SECONDS", help="how long workers have from SIGTERM to SIGKILL (15)")
+    nodes = parser.add_argument_group("several nodes (most platforms tell)")
+    nodes.add_argument("--hosts", metavar="LIST", help="the nodes, node 0 first: a,b or a:2222,b:2222")
+    nodes.add_argument("--nodes", metavar="N", help="how many nodes the job has")
+    nodes.add_argument("--node-rank", metavar="R", help="which of them this is, from 0")
+    nodes.add_argument("--rendezvous", metavar="WHERE", help="where they meet: DIR, tcp://HOST:PORT, etcd://..., mpi")
+    nodes.add_argument("--rendezvous-timeout", metavar="SECONDS", help="how long to wait for all nodes (1800)")
+    nodes.add_argument("--hosts-timeout", metavar="SECONDS", help="mpi: how long nodes wait for each other (600)")
+    nodes.add_argument("--node-timeout", metavar="SECONDS", help="silence after which a node has vanished (15)")
     console = parser.add_argument_group("console")
     console.add_argument("--prefix", action="store_true", default=None, help="'[rank 3] ' before each line")
     console.add_argument("--no-prefix", action="store_false", dest="prefix", help="the workers' lines as they are")

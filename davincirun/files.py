@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import stat
 import time
 from typing import Callable, Optional, Sequence, TypeVar
 
@@ -15,7 +17,9 @@ _LONGEST_PAUSE_SECONDS = 1.0
 
 
 def read(path: str) -> bytes:
-    """The whole file. OSError when it can't be read."""
+    """The whole file. OSError when it can't be read: at once too for what isn't a file, where `open` might block."""
+    if stat.S_ISFIFO(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "a pipe, not a file", path)
     with open(path, "rb") as file:
         return file.read()
 
@@ -56,9 +60,9 @@ def wait_until(
             if found is not None or left <= 0:
                 return found
             if watch_fd is None:  # not before the first look: closing it costs up to 16 ms
-                watch_fd = _watch(os.path.dirname(os.path.abspath(path)))
+                watch_fd = watch(os.path.dirname(os.path.abspath(path)))
             pause([] if watch_fd is None else [watch_fd], min(pause_seconds, left))
-            if watch_fd is not None and _forget_events(watch_fd):
+            if watch_fd is not None and forget_events(watch_fd):
                 pause_seconds = _SHORTEST_PAUSE_SECONDS
             else:
                 pause_seconds = min(pause_seconds * 1.5, _LONGEST_PAUSE_SECONDS)
@@ -67,7 +71,7 @@ def wait_until(
             os.close(watch_fd)
 
 
-def _watch(folder: str) -> Optional[int]:
+def watch(folder: str) -> Optional[int]:
     """An inotify descriptor that becomes readable when a file in `folder` changes, or None where that can't be."""
     libc = ctypes.CDLL(None, use_errno=True)
     fd: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -80,7 +84,7 @@ def _watch(folder: str) -> Optional[int]:
     return fd
 
 
-def _forget_events(watch_fd: int) -> bool:
+def forget_events(watch_fd: int) -> bool:
     try:
         return bool(os.read(watch_fd, 65536))
     except BlockingIOError:

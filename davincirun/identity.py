@@ -6,11 +6,14 @@ is the platform's own rule for the group_list form, where a pod that isn't told 
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Callable, Mapping, Optional, Sequence, Tuple
 
 from davincirun.cluster import Cluster, Device, Pod, Server
 from davincirun.errors import IdentityError
 from davincirun.values import Value
+
+if TYPE_CHECKING:
+    from davincirun.platforms import JobContext
 
 _POD_VARIABLES = ("BATCH_TASK_CURRENT_INSTANCE", "MA_CURRENT_INSTANCE_NAME")  # first and second platform generation
 _HOST_VARIABLE = "MA_CURRENT_HOST_IP"
@@ -35,10 +38,21 @@ class Host(Value):
     names: Tuple[str, ...]
 
 
-def find_me(cluster: Cluster, environ: Mapping[str, str], this_host: Callable[[], Host]) -> Me:
-    """Our entry of `cluster`, or an IdentityError; `this_host` is asked only where our own addresses matter."""
+def find_me(
+    cluster: Cluster,
+    environ: Mapping[str, str],
+    this_host: Callable[[], Host],
+    context: Optional[JobContext] = None,
+) -> Me:
+    """Our entry of `cluster`, or an IdentityError; `this_host` is asked only where our own addresses matter.
+
+    The node's rank, as the platform's variables or the user tell it, decides where no name and no address does.
+    """
+    by_rank = _by_node_rank(cluster, context)
+    if by_rank is not None and context is not None and context.is_rank_explicit:
+        return by_rank
     if cluster.pods:
-        return _pod(cluster.pods, environ)
+        return _pod(cluster.pods, environ, by_rank)
     if len(cluster.servers) == 1:
         return _me(cluster, cluster.servers[0], "the table has one server")
     if not cluster.names_servers:
@@ -48,10 +62,27 @@ def find_me(cluster: Cluster, environ: Mapping[str, str], this_host: Callable[[]
         named = [server for server in cluster.servers if told in (server.server_id, *server.addresses)]
         if len(named) == 1:
             return _me(cluster, named[0], f"{_HOST_VARIABLE} is {told}")
-    return _by_address(cluster, this_host(), told)
+    return _by_address(cluster, this_host(), told, by_rank)
 
 
-def _pod(pods: Sequence[Pod], environ: Mapping[str, str]) -> Me:
+def _by_node_rank(cluster: Cluster, context: Optional[JobContext]) -> Optional[Me]:
+    """The entry at our node rank, where the job has as many nodes as the table has pods or servers."""
+    if context is None or context.node_rank is None:
+        return None
+    reason = context.reasons[-1]
+    count = len(cluster.pods or cluster.servers)
+    if context.node_count not in (0, count) or context.node_rank >= count:
+        if context.is_rank_explicit:
+            raise IdentityError(f"{', '.join(context.reasons)}, but the rank table has {count} nodes")
+        return None
+    if cluster.pods:
+        pod = cluster.pods[context.node_rank]
+        return Me(pod.server_id, tuple(pod.devices), context.node_rank, count, reason)
+    order = sorted(cluster.servers, key=lambda one: one.lowest_rank)
+    return _me(cluster, order[context.node_rank], reason)
+
+
+def _pod(pods: Sequence[Pod], environ: Mapping[str, str], by_rank: Optional[Me]) -> Me:
     for variable in _POD_VARIABLES:
         name = environ.get(variable)
         if not name:
@@ -62,6 +93,8 @@ def _pod(pods: Sequence[Pod], environ: Mapping[str, str]) -> Me:
         raise IdentityError(
             f"{variable} is {name}, but the rank table has no such pod: {_listed([pod.pod_name for pod in pods])}"
         )
+    if by_rank is not None:
+        return by_rank
     first = pods[0]
     reason = (
         "the table has one pod" if len(pods) == 1 else f"the first pod, since {' and '.join(_POD_VARIABLES)} are unset"
@@ -81,12 +114,14 @@ def _by_index(cluster: Cluster, environ: Mapping[str, str]) -> Me:
     )
 
 
-def _by_address(cluster: Cluster, host: Host, told: Optional[str]) -> Me:
+def _by_address(cluster: Cluster, host: Host, told: Optional[str], by_rank: Optional[Me]) -> Me:
     ours = {*host.addresses, *map(_first_label, host.names), *host.names}
     found = [server for server in cluster.servers if ours.intersection(_called(server))]
     if len(found) == 1:
         name = next(name for name in _called(found[0]) if name in ours)
         return _me(cluster, found[0], f"{name} is this machine")
+    if by_rank is not None and not told and (not found or by_rank.server_id in [one.server_id for one in found]):
+        return by_rank._replace(reason=f"{by_rank.reason}; no address of the table tells")
     hint = (
         f"{_HOST_VARIABLE} is {told}, which names none of them; "
         if told

@@ -5,28 +5,25 @@ from __future__ import annotations
 import os
 import select
 import time
-from posixpath import join
-from typing import Mapping, Optional, Sequence, Tuple
+from typing import Mapping, Sequence, Tuple
 
-from davincirun import files, modelarts, preparation, report
+from davincirun import files, modelarts, planning, preparation, report
 from davincirun.console import Console, Style
 from davincirun.descendants import become_subreaper
-from davincirun.environment import Job, driver_version
 from davincirun.errors import PlatformError
 from davincirun.lifecycle import Event, Launch, WorkerExited, exit_status
 from davincirun.messages import Messages
+from davincirun.mpi.choice import is_for_mpirun
+from davincirun.nodes import Nodes
 from davincirun.options import Options
 from davincirun.output import Output
 from davincirun.pausing import Pause
-from davincirun.plan import LaunchPlan, Settings, environment, make_plan
+from davincirun.plan import LaunchPlan, environment
 from davincirun.processes import Processes
 from davincirun.sink import Sink
 from davincirun.supervise import Supervisor, WorkerCommand
-from davincirun.tables import GROUP_LIST_NAME, Found, Places, find_table
-from davincirun.values import Value
+from davincirun.tables import find_table
 from davincirun.wakeup import Wakeup
-
-_VERSION_INFO = "/usr/local/Ascend/driver/version.info"
 
 
 def show_plan(options: Options, environ: Mapping[str, str]) -> int:
@@ -35,12 +32,35 @@ def show_plan(options: Options, environ: Mapping[str, str]) -> int:
 
     with Wakeup() as wakeup:
         messages = Messages(Sink(2), _label(environ), options.verbosity)
-        names = _names(options, environ)
-        found = find_table(options, environ, names.places, Pause(wakeup, None), messages)
-        plan = _plan(options, environ, names, found)
-        _warn(found.notes, messages)
-    print(plan_view.as_json(plan) + "\n" if options.json else plan_view.as_text(plan), end="")
+        if is_for_mpirun(options, environ):
+            from davincirun.mpi import engine
+
+            return engine.show_plan(options, environ, messages)
+        pause = Pause(wakeup, None)
+        with Nodes(options, environ, pause, messages) as nodes:
+            if nodes.are_to_be_started:
+                from davincirun import bare_metal
+
+                _print(bare_metal.show_plan(options, environ))
+                return 0
+            names = planning.names(options, environ, nodes.job_id)
+            found = find_table(options, environ, names.places, pause, messages, nodes)
+            plan = planning.plan(options, environ, names, found)
+            _warn(found.notes, messages)
+    _print(plan_view.as_json(plan) + "\n" if options.json else plan_view.as_text(plan))
     return 0
+
+
+def _print(text: str) -> None:
+    """Write to stdout: paths and arguments that are no text in its encoding as the bytes that they were given as."""
+    rest = memoryview(text.encode("utf-8", "surrogateescape"))
+    try:
+        while rest:
+            rest = rest[os.write(1, rest) :]
+    except BrokenPipeError:
+        pass  # the reader has seen enough
+    except OSError as error:
+        raise PlatformError(f"stdout can't be written: {os.strerror(error.errno or 0)}") from None
 
 
 def launch(options: Options, environ: Mapping[str, str], lifeline_fd: int) -> int:
@@ -48,95 +68,27 @@ def launch(options: Options, environ: Mapping[str, str], lifeline_fd: int) -> in
     out, err = _sinks()
     with Wakeup() as wakeup:
         messages = Messages(err, _label(environ), options.verbosity)
+        if is_for_mpirun(options, environ):
+            from davincirun.mpi import engine
+
+            return engine.launch(options, environ, wakeup, lifeline_fd, (out, err), messages)
         pause = Pause(wakeup, lifeline_fd)
-        preparation.install_operator(environ, pause)
-        names = _names(options, environ)
-        found = find_table(options, environ, names.places, pause, messages)
-        found, environ = preparation.plan_route(found, environ, pause, messages)
-        plan = _plan(options, environ, names, found)
-        _create(plan, messages)
-        _warn(found.notes, messages)
-        _announce(plan, messages)
-        style = _style(options, environ, out, len(plan.workers))
-        return _carry_out(plan, environ, wakeup, lifeline_fd, (out, err), style, messages)
+        with Nodes(options, environ, pause, messages) as nodes:
+            if nodes.are_to_be_started:
+                from davincirun import bare_metal
 
-
-class _Names(Value):
-    """What the launch and its files are called."""
-
-    job_id: str
-    run_id: str
-    log_dir: str
-    places: Places
-
-
-def _names(options: Options, environ: Mapping[str, str]) -> _Names:
-    job_id = options.job_id or modelarts.job_id(environ, os.uname().nodename)
-    log_dir = os.path.abspath(options.log_dir or modelarts.log_dir(environ, os.path.isdir))
-    run_id = os.urandom(8).hex()
-    base = modelarts.base_dir(environ, os.path.isdir) or join(log_dir, job_id)
-    own = join(log_dir, job_id, "rank_table", f"hccl_{run_id}.json")
-    return _Names(job_id, run_id, log_dir, Places(join(base, "rank_table", GROUP_LIST_NAME), own))
-
-
-def _plan(options: Options, environ: Mapping[str, str], names: _Names, found: Found) -> LaunchPlan:
-    cpu_ids = tuple(sorted(os.sched_getaffinity(0)))
-    job = Job(
-        job_id=names.job_id,
-        log_dir=names.log_dir,
-        rank_table_path=found.file.path,
-        master_addr=_master_addr(found),
-        master_port=_master_port(names.job_id, found.me.node_count),
-        omp_num_threads=max(len(cpu_ids) // len(found.me.devices), 1),
-        driver_version=_driver_version(),
-        run_id=names.run_id,
-    )
-    settings = Settings(
-        command=options.command,
-        job=job,
-        workspace=None if options.workdir else modelarts.workspace(environ, os.path.isdir),
-        workdir=os.path.abspath(options.workdir or "."),
-        grace_seconds=options.grace_seconds,
-        cpu_ids=cpu_ids,
-        visible_devices=found.visible_devices,
-    )
-    return make_plan(settings, found.file, found.me, found.world_size, environ)
-
-
-def _master_addr(found: Found) -> str:
-    """Where rank 0 is reached: ourselves on one node, else the first address that its server is known by."""
-    if found.me.node_count == 1:
-        return "127.0.0.1"
-    first = min(found.servers, key=lambda server: server.lowest_rank)
-    names = (first.server_id, *first.addresses)
-    return next((name for name in names if ":" in name or name.replace(".", "").isdigit()), first.server_id)
-
-
-def _master_port(job_id: str, node_count: int) -> int:
-    """On one node a port that is free now; on several one that all derive from the job's name.
-
-    The latter lies below the ports that Linux hands out by itself and clear of HCCL's 16666 and 60000.
-    """
-    if node_count > 1:
-        import zlib
-
-        return 20000 + zlib.crc32(job_id.encode("utf-8", "surrogateescape")) % 10000
-    import _socket  # the C half of `socket`, which alone does what is needed here and loads 15 ms faster
-
-    probe = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-    try:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    finally:
-        probe.close()
-    return port
-
-
-def _driver_version() -> Optional[str]:
-    try:
-        return driver_version(files.read(_VERSION_INFO).decode("utf-8", "replace"))
-    except OSError:
-        return None
+                return bare_metal.launch(options, environ, pause, messages)
+            preparation.install_operator(environ, pause)
+            names = planning.names(options, environ, nodes.job_id)
+            found = find_table(options, environ, names.places, pause, messages, nodes)
+            found, environ = preparation.plan_route(found, environ, pause, messages)
+            plan = planning.plan(options, environ, names, found)
+            _create(plan, messages)
+            _warn(found.notes, messages)
+            _announce(plan, messages)
+            nodes.keep_in_touch(found.servers, found.me, names.job_id, plan.table.path)
+            style = _style(options, environ, out, len(plan.workers))
+            return _carry_out(plan, environ, wakeup, lifeline_fd, (out, err), style, messages, nodes)
 
 
 def _warn(notes: Sequence[str], messages: Messages) -> None:
@@ -201,6 +153,7 @@ def _carry_out(
     sinks: Tuple[Sink, Sink],
     style: Style,
     messages: Messages,
+    nodes: Nodes,
 ) -> int:
     started = time.monotonic()
     out, _ = sinks
@@ -211,9 +164,11 @@ def _carry_out(
         output = Output(flow, console, messages.warning)
 
         def on_event(launch: Launch, event: Event) -> None:
-            if isinstance(event, WorkerExited) and launch.cause is event and launch.running:
-                ended = f"{event.exit} after {report.duration(event.seconds)}"
-                messages.error(f"rank {event.rank}: {ended}; stopping the others")
+            if launch.cause is event:
+                news = report.news(launch, plan, nodes.host)
+                if news:
+                    messages.error(news)
+            nodes.report(launch)
 
         commands = [
             WorkerCommand(worker.rank, worker.argv, environment(worker, environ), worker.cwd, worker.log_path)
@@ -230,8 +185,9 @@ def _carry_out(
             lifeline_fd,
             plan.grace_seconds,
             on_event,
+            nodes,
         )
-        done = supervisor.run()
+        done = nodes.settle(supervisor.run())
         left = [_described(pid) for pid in processes.left()]
         failed = done.cause.rank if isinstance(done.cause, WorkerExited) else -1
         output.finish()

@@ -86,8 +86,26 @@ class GuardianDied(Value):
     """Event: the process that the platform started was killed under us."""
 
 
-Event = Union[StartFailed, WorkerExited, SignalReceived, DeadlinePassed, NothingLeft, GuardianDied]
-Cause = Union[StartFailed, WorkerExited, SignalReceived, GuardianDied]
+NO_NODE = -1  # the rank of whoever started all nodes, and is none
+
+
+class NodeFailed(Value):
+    """Event: on another node the launch has failed, earlier than here, or that node has vanished.
+
+    `rank`, `exit` and `seconds` are those of the worker that failed; `problem` says it where it was no worker.
+    """
+
+    node_rank: int
+    host: str
+    status: int  # the launch's exit status, on every node
+    rank: Optional[int] = None
+    exit: Optional[Exit] = None
+    seconds: Optional[float] = None
+    problem: str = ""
+
+
+Event = Union[StartFailed, WorkerExited, SignalReceived, DeadlinePassed, NothingLeft, GuardianDied, NodeFailed]
+Cause = Union[StartFailed, WorkerExited, SignalReceived, GuardianDied, NodeFailed]
 
 
 class StartWorker(Value):
@@ -154,6 +172,8 @@ def begin(ranks: Tuple[int, ...], grace_seconds: float) -> Tuple[Launch, List[Ac
 
 def step(launch: Launch, event: Event) -> Tuple[Launch, List[Action]]:
     """What becomes of `launch` by `event`, and what is to be done."""
+    if isinstance(event, NodeFailed):
+        return _failed_elsewhere(launch, event)
     if launch.phase == DONE:
         return launch, []
     if isinstance(event, (WorkerExited, StartFailed)):
@@ -161,7 +181,7 @@ def step(launch: Launch, event: Event) -> Tuple[Launch, List[Action]]:
     if isinstance(event, SignalReceived):
         return _signalled(launch, event)
     if isinstance(event, GuardianDied):
-        return _kill(launch._replace(cause=launch.cause or event, is_hurried=True))
+        return _kill(launch._replace(cause=event if launch.cause is None else launch.cause, is_hurried=True))
     if isinstance(event, NothingLeft):
         over = launch.phase != RUNNING or not launch.running
         return (launch._replace(phase=DONE), []) if over else (launch, [])
@@ -175,7 +195,7 @@ def exit_status(launch: Launch) -> int:
     cause = launch.cause
     if isinstance(cause, WorkerExited):
         return cause.exit.status
-    if isinstance(cause, StartFailed):
+    if isinstance(cause, (StartFailed, NodeFailed)):
         return cause.status
     if isinstance(cause, SignalReceived):
         return 128 + cause.signum
@@ -221,6 +241,15 @@ def _signalled(launch: Launch, event: SignalReceived) -> Tuple[Launch, List[Acti
     if event.signum == signal.SIGCONT:
         return launch, [Resume()]
     return launch, [PassOn(event.signum)]
+
+
+def _failed_elsewhere(launch: Launch, event: NodeFailed) -> Tuple[Launch, List[Action]]:
+    """The first failure of all nodes is the cause everywhere, even after the end here; a worker's end was its echo."""
+    if launch.phase == RUNNING:
+        return _stop(launch._replace(cause=event), signal.SIGTERM)
+    if launch.cause is None or isinstance(launch.cause, (WorkerExited, StartFailed)):
+        return launch._replace(cause=event), []
+    return launch, []
 
 
 def _stop(launch: Launch, signum: int) -> Tuple[Launch, List[Action]]:

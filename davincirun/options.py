@@ -6,6 +6,8 @@ from typing import Mapping, Optional, Sequence, Tuple
 
 from davincirun.values import Value
 
+ENGINES = ("auto", "ascend", "mpi")
+
 
 class Options(Value):
     """What the user asked for."""
@@ -14,9 +16,14 @@ class Options(Value):
     simulate: Optional[str] = None  # a node's cards, as `devices.simulated` reads them
     devices: Optional[str] = None  # logical ids, as `devices.selection` reads them
     require_healthy: bool = False
-    detect_timeout_seconds: Optional[float] = None  # for each run of npu-smi or hccn_tool; None: the usual one
+    detect_timeout_seconds: float = 10.0  # for each run of npu-smi or hccn_tool
     rank_table: Optional[str] = None  # path
     rank_table_timeout_seconds: float = 1800.0
+    nodes: Optional[int] = None  # how many the job has
+    node_rank: Optional[int] = None  # which of them this is
+    rendezvous: Optional[str] = None  # where they meet, as `rendezvous.choice` reads it
+    rendezvous_timeout_seconds: float = 1800.0
+    node_timeout_seconds: float = 15.0  # without a sign of life; 0: a node is never given up
     log_dir: Optional[str] = None
     job_id: Optional[str] = None
     workdir: Optional[str] = None
@@ -25,6 +32,9 @@ class Options(Value):
     dry_run: bool = False
     json: bool = False
     verbosity: int = 0  # -1 quiet, 1 verbose
+    engine: str = ENGINES[0]
+    hosts: Optional[str] = None  # the job's nodes, as `mpi.hosts` reads them
+    hosts_timeout_seconds: float = 600.0
 
 
 def without_any(argv: Sequence[str], environ: Mapping[str, str]) -> Optional[Options]:

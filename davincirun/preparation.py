@@ -8,7 +8,6 @@ from typing import Callable, Iterator, Mapping, Tuple
 
 from davincirun import files, modelarts, ranktable
 from davincirun.errors import PlatformError, RankTableError
-from davincirun.identity import Me
 from davincirun.messages import Messages
 from davincirun.pausing import Pause
 from davincirun.plan import TableFile
@@ -84,9 +83,7 @@ def plan_route(
     except (PlatformError, RankTableError, OSError) as error:
         messages.warning(f"route planning: {error}; the plain rank table is used")
         return found, environ
-    me = Me(
-        route.server.server_id, tuple(route.server.devices), found.me.node_rank, found.me.node_count, found.me.reason
-    )
+    me = found.me._replace(server_id=route.server.server_id, devices=tuple(route.server.devices))
     file = TableFile(route.table_path, None, f"route planning on {found.file.path}")
     planned = found._replace(file=file, world_size=cluster.world_size, me=me, servers=cluster.servers)
     return planned, {**environ, **route.environment}

@@ -5,7 +5,17 @@ from __future__ import annotations
 import signal
 from typing import Dict, List, Sequence
 
-from davincirun.lifecycle import GuardianDied, Launch, SignalReceived, StartFailed, WorkerExited, signal_name
+from davincirun.lifecycle import (
+    NO_NODE,
+    Exit,
+    GuardianDied,
+    Launch,
+    NodeFailed,
+    SignalReceived,
+    StartFailed,
+    WorkerExited,
+    signal_name,
+)
 from davincirun.plan import LaunchPlan, WorkerSpec
 
 TAIL_LINES = 20
@@ -34,8 +44,31 @@ def summary(
         lines.append(f"davincirun: stopped by {signal_name(cause.signum)} after {duration(seconds)}")
     elif isinstance(cause, GuardianDied):
         lines.append(f"davincirun: the launcher was killed after {duration(seconds)}; the job was killed with it")
+    elif isinstance(cause, NodeFailed):
+        lines.append(f"davincirun: {failed_node(cause)}; the job's other nodes were stopped")
     lines += _aftermath(launch, left)
     return "\n".join(lines) + "\n"
+
+
+def news(launch: Launch, plan: LaunchPlan, host: str) -> str:
+    """What is said at once when the launch has got a cause to end, where anybody is there to be stopped."""
+    cause = launch.cause
+    if isinstance(cause, NodeFailed):
+        return f"{failed_node(cause)}; stopping the workers here"
+    if not isinstance(cause, WorkerExited) or not (launch.running or plan.node_count > 1):
+        return ""
+    if plan.node_count == 1:
+        return f"rank {cause.rank}: {cause.exit} after {duration(cause.seconds)}; stopping the others"
+    here = NodeFailed(plan.node_rank, host, cause.exit.status, cause.rank, cause.exit, cause.seconds)
+    return f"{failed_node(here)}; stopping the others"
+
+
+def failed_node(failure: NodeFailed) -> str:
+    """node 3 (host): rank 17 died of SIGSEGV after 2 h 4 min."""
+    what = failure.problem
+    if failure.exit is not None:
+        what = f"rank {failure.rank} {_ended(failure.exit)} after {duration(failure.seconds or 0)}"
+    return f"{failure.host if failure.node_rank == NO_NODE else f'node {failure.node_rank} ({failure.host})'}: {what}"
 
 
 def duration(seconds: float) -> str:
@@ -67,8 +100,7 @@ def _failure(
     cause: WorkerExited, plan: LaunchPlan, host_name: str, pids: Dict[int, int], tail: Sequence[str]
 ) -> List[str]:
     worker = next(worker for worker in plan.workers if worker.rank == cause.rank)
-    how = f"died of {cause.exit}" if cause.exit.signum is not None else f"ended with {cause.exit}"
-    lines = [f"davincirun: rank {cause.rank} failed first: it {how} after {duration(cause.seconds)}"]
+    lines = [f"davincirun: rank {cause.rank} failed first: it {_ended(cause.exit)} after {duration(cause.seconds)}"]
     if cause.exit.signum == signal.SIGKILL:
         lines.append("  it was killed from outside: by a user, the platform or the kernel when memory ran out")
     lines.append(f"  {_place(worker)}, host {host_name}, pid {pids.get(cause.rank, '?')}; log: {worker.log_path}")
@@ -78,6 +110,10 @@ def _failure(
     else:
         lines.append("  it printed nothing")
     return lines
+
+
+def _ended(exit: Exit) -> str:
+    return f"died of {exit}" if exit.signum is not None else f"ended with {exit}"
 
 
 def _place(worker: WorkerSpec) -> str:

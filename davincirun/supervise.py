@@ -7,11 +7,12 @@ its own inside the first, a tap that is closed for a moment after each look. Whi
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
 import time
-from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from davincirun import lifecycle
 from davincirun.lifecycle import DONE, KILLING, RUNNING, STOPPING, Launch
@@ -20,6 +21,9 @@ from davincirun.processes import Processes, StartError
 from davincirun.sink import Sink
 from davincirun.values import Value
 from davincirun.wakeup import Wakeup
+
+if TYPE_CHECKING:
+    from davincirun.nodes import Nodes
 
 GATHERING_SECONDS = 0.002  # at most so long a line waits while others come; the first after a silence doesn't
 CONSOLE_PATIENCE_SECONDS = 600.0  # for a paused reader after the job's own end; a signal cuts it short
@@ -51,6 +55,7 @@ class Supervisor:
         lifeline_fd: int,
         grace_seconds: float,
         on_event: Callable[[Launch, lifecycle.Event], None],
+        nodes: Optional[Nodes] = None,
     ) -> None:
         self._commands: Dict[int, WorkerCommand] = {command.rank: command for command in commands}
         self._poll = poll
@@ -62,17 +67,21 @@ class Supervisor:
         self._wakeup = wakeup
         self._lifeline_fd = lifeline_fd
         self._on_event = on_event
+        self._nodes = nodes
         self._deadline: Optional[float] = None
         self._is_cut_short = False  # a signal came, or the guardian is gone: don't wait for the console
         self.launch, self._first_actions = lifecycle.begin(tuple(self._commands), grace_seconds)
         poll.register(wakeup.fd, select.EPOLLIN)
         poll.register(lifeline_fd, select.EPOLLIN)
+        if nodes is not None and nodes.fd is not None:
+            poll.register(nodes.fd, select.EPOLLIN)
         poll.register(flow.fileno(), select.EPOLLIN)
 
     def run(self) -> Launch:
         """Carry the launch out until nothing is left of it."""
         self._processes.make_room(len(self._commands))
         self._act(self._first_actions)
+        gc.enable()  # off while we started (see cli.run), wanted in a job that runs for weeks
         self._reap()
         while self.launch.phase != DONE:
             self._handle(self._wait())
@@ -109,6 +118,9 @@ class Supervisor:
                 self._let_flow()
             elif fd == self._wakeup.fd:
                 self._signalled(self._wakeup.take())
+            elif self._nodes is not None and fd == self._nodes.fd:
+                for event in self._nodes.events():
+                    self._happen(event)
             elif fd == self._lifeline_fd:
                 self._poll.unregister(fd)
                 self._is_cut_short = True

@@ -21,6 +21,8 @@ from davincirun.values import Value
 
 if TYPE_CHECKING:
     from davincirun.devices import Detected
+    from davincirun.nodes import Nodes
+    from davincirun.platforms import JobContext
 
 GROUP_LIST_NAME = "jobstart_hccl.json"
 DEFAULT_PATH = f"/user/config/{GROUP_LIST_NAME}"
@@ -41,6 +43,7 @@ class Places(Value):
 
     shared: str  # the platform's folder for converted tables, or the job's own
     own: str  # a path that is this launch's alone
+    job_id: str = "job"
 
 
 class Found(Value):
@@ -52,6 +55,7 @@ class Found(Value):
     servers: Tuple[Server, ...]
     visible_devices: Optional[str]  # for the workers, when the user chose cards by an option
     notes: Tuple[str, ...]
+    job_id: Optional[str] = None  # where the nodes have agreed on one
 
 
 def table_source(
@@ -70,7 +74,14 @@ def table_source(
     return Source(DEFAULT_PATH, "the platform's default") if exists(DEFAULT_PATH) else None
 
 
-def find_table(options: Options, environ: Mapping[str, str], places: Places, pause: Pause, messages: Messages) -> Found:
+def find_table(
+    options: Options,
+    environ: Mapping[str, str],
+    places: Places,
+    pause: Pause,
+    messages: Messages,
+    nodes: Optional[Nodes] = None,
+) -> Found:
     """The table of this launch. RankTableError, DeviceError, IdentityError or UsageError say why there is none."""
     source = None
     if not options.simulate:
@@ -80,21 +91,23 @@ def find_table(options: Options, environ: Mapping[str, str], places: Places, pau
     if source is not None:
         if options.devices:
             raise UsageError(f"--devices: the rank table {source.path} says which cards are used; leave out either")
-        return _from_file(source, options, environ, places, pause, messages)
+        context = None if nodes is None else nodes.context
+        return _from_file(source, options, environ, places, pause, messages, context)
     if options.simulate:
         from davincirun.devices.simulated import simulate
 
-        return _from_devices(simulate(options.simulate), "simulated cards", options, environ, places)
+        detected = simulate(options.simulate, 0 if nodes is None else nodes.simulated_index)
+        return _from_devices(detected, "simulated cards", options, environ, places, nodes)
     detected = _detect(options, environ, pause, messages)
-    return _from_devices(detected, "made from the cards of this machine", options, environ, places)
+    return _from_devices(detected, "made from the cards of this machine", options, environ, places, nodes)
 
 
 def _detect(options: Options, environ: Mapping[str, str], pause: Pause, messages: Messages) -> Detected:
     """This machine's cards; says what it waits for when a tool is slow, and ends at once when we are told to stop."""
-    from davincirun.devices.detect import TIMEOUT_SECONDS, detect
+    from davincirun.devices.detect import detect
 
     messages.detail("no rank table is named: looking for this machine's cards")
-    seconds = TIMEOUT_SECONDS if options.detect_timeout_seconds is None else options.detect_timeout_seconds
+    seconds = options.detect_timeout_seconds
     progress = _Progress(messages)
 
     def wait(fd: int, what: str) -> None:
@@ -132,11 +145,17 @@ def _file_in(path: str, is_dir: Callable[[str], bool]) -> str:
 
 
 def _from_file(
-    source: Source, options: Options, environ: Mapping[str, str], places: Places, pause: Pause, messages: Messages
+    source: Source,
+    options: Options,
+    environ: Mapping[str, str],
+    places: Places,
+    pause: Pause,
+    messages: Messages,
+    context: Optional[JobContext],
 ) -> Found:
     table = _wait(source, options.rank_table_timeout_seconds, pause, messages)
     cluster = ranktable.to_cluster(table, source.path)
-    me = find_me(cluster, environ, this_host)
+    me = find_me(cluster, environ, this_host, context)
     _check_visible(environ, len(me.devices))
     if table.form == "group_list":
         data = ranktable.to_v1_text(table, source.path)
@@ -163,7 +182,7 @@ def _wait(source: Source, timeout_seconds: float, pause: Pause, messages: Messag
             reason = "it is not there"
             return None
         except OSError as error:
-            raise RankTableError(source.path, "", f"can't be read: {os.strerror(error.errno or 0)}") from None
+            raise RankTableError(source.path, "", f"can't be read: {error.strerror}") from None
         if isinstance(read, ranktable.NotYet):
             reason = read.reason
             return None
@@ -214,11 +233,21 @@ def _check_visible(environ: Mapping[str, str], workers: int) -> None:
 
 
 def _from_devices(
-    detected: Detected, origin: str, options: Options, environ: Mapping[str, str], places: Places
+    detected: Detected,
+    origin: str,
+    options: Options,
+    environ: Mapping[str, str],
+    places: Places,
+    nodes: Optional[Nodes],
 ) -> Found:
     from davincirun.devices import cluster_device
 
     chosen, visible = _choose(detected, options.devices, environ)
+    if nodes is not None and nodes.are_several:
+        agreement, cluster, me = nodes.agree(chosen, places.job_id)
+        file = TableFile(places.own, agreement.table, f"agreed among {me.node_count} nodes; {origin}")
+        notes = (*chosen.notes, *agreement.notes)
+        return Found(file, cluster.world_size, me, cluster.servers, visible, notes, agreement.job_id)
     host = this_host()
     name = environ.get("MA_CURRENT_HOST_IP") or next(iter(host.addresses), host.names[0])
     devices = tuple(cluster_device(rank, device) for rank, device in enumerate(chosen.devices))

@@ -20,6 +20,7 @@ class Wakeup:
 
     A signal that was ignored when we were started stays ignored, as nohup and a shell's background jobs want
     it. SIGCHLD is the exception: with it ignored, the kernel would throw our children's exit statuses away.
+    A blocked one is let through: a mask comes from a thread of whoever started us, and says nothing about us.
     """
 
     def __init__(self, signums: Iterable[int] = (*STOPPING, *PASSED_ON, signal.SIGCHLD)) -> None:
@@ -36,11 +37,13 @@ class Wakeup:
         for signum in self._signums:
             if signum == signal.SIGCHLD or signal.getsignal(signum) != signal.SIG_IGN:
                 self._before[signum] = signal.signal(signum, _hand_over)
+        self._former_mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, self._signums)
         return self
 
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
     ) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._former_mask)
         for signum, handler in self._before.items():
             signal.signal(signum, handler)
         self._before.clear()

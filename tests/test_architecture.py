@@ -28,7 +28,7 @@ PURE_MODULES = {
     "report",
     "values",
 }
-PURE_ROOMS = ("devices", "ranktable")  # all of them but these, which run tools and read files
+PURE_ROOMS = ("devices", "mpi", "ranktable")  # all of them but these, which run tools and read files
 ACTING_MODULES = {
     "devices.commands",
     "devices.detect",
@@ -36,11 +36,22 @@ ACTING_MODULES = {
     "devices.network",
     "devices.queries",
     "devices.tools",
+    "mpi.choice",
+    "mpi.conductor",
+    "mpi.engine",
+    "mpi.follower",
+    "mpi.cards",
+    "mpi.hub",
+    "mpi.plan",
+    "mpi.shim",
+    "mpi.sshd",
+    "mpi.view",
+    "mpi.wire",
     "ranktable.files",
     "ranktable.hand_tools",
 }
 COMMAND_LINES = {"cli", "ctl", "devices_cli", "ranktable_cli", "ranktable_generate"}
-OWN_PROGRAMS = {"log_upload", "route_planning"}  # run as processes of their own, around a library of the platform
+OWN_PROGRAMS = {"log_upload", "mpi.shim", "route_planning"}  # run as processes of their own
 ACTING = {
     "ctypes",
     "fcntl",

@@ -294,7 +294,7 @@ def test_no_card_but_gpus_points_to_the_gpu_engine(root: Root) -> None:
 
 
 def test_no_card_repeats_what_npu_smi_answered(root: Root) -> None:
-    with pytest.raises(DeviceError, match="ret is -8005.*hccn_tool is neither on PATH nor in"):
+    with pytest.raises(DeviceError, match=r"ret is -8005.*hccn_tool is neither on PATH nor in"):
         root.tools("910b:8; error=-8005", "npu-smi").detect()
 
 

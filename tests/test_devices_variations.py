@@ -13,8 +13,8 @@ from davincirun.devices.smi_table import HEALTH_WORDS, read_info
 
 WARNING = "[WARNING]The driver package may not be completely installed, please check.\n"
 READERS: Dict[str, Callable[[str], Any]] = {
-    **{number: read_info for number in INFO},
-    **{number: read_map for number in MAPS},
+    **dict.fromkeys(INFO, read_info),
+    **dict.fromkeys(MAPS, read_map),
     **{number: read for number, (read, _) in READINGS.items()},
 }
 HARMLESS: Dict[str, Callable[[str], str]] = {

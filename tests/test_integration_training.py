@@ -39,7 +39,7 @@ def test_a_ddp_job_whose_rank_fails_ends_at_once(launch: Launcher) -> None:
     ended = launch.run(*training("trains_ddp.py", "fails"), workers=4, deadline=300, options=["--grace", "5"])
     assert ended.status == 1, ended
     assert "rank 2 failed first: it ended with exit status 1" in ended.stderr
-    assert "  | ValueError: rank 2 has had enough" in ended.stderr
+    assert "ValueError: rank 2 has had enough\n  0 processes left" in ended.stderr
     assert launch.carriers() == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+import pytest
 from helpers.launcher import JOB, Launcher
 from helpers.tables import group_list
 
@@ -72,6 +73,30 @@ def test_people_get_a_table_and_the_variables(launch: Launcher) -> None:
     for word in ("rank", "device", "physical", "address", "cores", "log", "variables of all workers:", "RANK_SIZE=2"):
         assert word in ended.stdout
     assert "variables per rank:" in ended.stdout
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_command_that_is_no_text_is_shown_as_the_bytes_it_is(launch: Launcher, encoding: str) -> None:
+    name = os.fsdecode("中".encode() + b"\xff")
+    ended = launch.run(name, options=["--dry-run"], env={"PYTHONIOENCODING": encoding})
+    assert ended.status == 0, ended
+    assert "中".encode() + b"\xff" in ended.output
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(launch: Launcher) -> None:
+    with launch("true", workers=128, options=["--dry-run", "--json"]) as running:
+        running.close_stdout()
+        assert running.wait() == 0
+        assert "Traceback" not in running.stderr
+
+
+def test_a_full_disk_below_stdout_is_explained(launch: Launcher) -> None:
+    with open("/dev/full", "wb") as full:
+        running = launch("true", options=["--dry-run"], stdout=full.fileno())
+    with running:
+        assert running.wait() == 1
+        assert "davincirun: stdout can't be written: No space left on device" in running.stderr
+        assert "Traceback" not in running.stderr
 
 
 def test_secrets_are_not_shown(launch: Launcher) -> None:

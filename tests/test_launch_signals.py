@@ -166,6 +166,16 @@ def test_a_shells_background_job_ignores_sigint(launch: Launcher) -> None:
         assert "got SIGINT" not in running.stdout
 
 
+def test_signals_that_were_blocked_are_heard_and_not_blocked_in_workers(launch: Launcher) -> None:
+    """A program that blocks signals in the thread that starts us passes its mask on."""
+    blocked = [sys.executable, "-S", os.path.join(ROOT, "tests", "helpers", "with_blocked_signals.py")]
+    with launch("prints_signals.py", wrap=blocked) as running:
+        running.read_until("ready", times=2)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait() == 143
+    assert launch.run("grep", "SigBlk", "/proc/self/status", wrap=blocked).stdout.split()[1::2] == ["0" * 16] * 2
+
+
 def test_an_ignored_sigchld_takes_no_status_away(launch: Launcher) -> None:
     ended = launch.run("exits_with.py", "3", wrap=["sh", "-c", 'trap "" CHLD; exec "$@"', "sh"])
     assert ended.status == 3

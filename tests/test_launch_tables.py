@@ -96,12 +96,9 @@ def test_a_folder_in_the_tables_place_is_refused(launch: Launcher, path) -> None
 def test_an_unreadable_table_is_refused(launch: Launcher, path) -> None:
     path.write_text(table(2))
     path.chmod(0)
-    as_nobody = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
-    options = ["--rank-table", str(path)]
-    os.chmod(launch.folder, 0o755)
-    ended = launch.run("true", workers=None, options=options, wrap=as_nobody)
-    if "No module named davincirun" in ended.stderr or "No such file" in ended.stderr:
-        pytest.skip("the launcher itself can't be read by another user here")
+    as_anybody = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]  # what lets root read everything
+    wrap = as_anybody if os.geteuid() == 0 else []
+    ended = launch.run("true", workers=None, options=["--rank-table", str(path)], wrap=wrap)
     assert ended.status == 1, ended
     assert f"davincirun: {path}: can't be read: Permission denied" in ended.stderr
 
@@ -175,7 +172,7 @@ def test_simulated_cards_get_a_table_beside_the_logs(launch: Launcher, tmp_path)
 def test_a_machine_without_cards_is_told_where_they_were_looked_for(launch: Launcher, tmp_path) -> None:
     ended = launch.run("true", workers=None, env={"PATH": str(tmp_path)})
     assert ended.status == 1
-    for word in ("no Ascend card found", "/dev", "npu-smi", "--simulate", "GPU engine"):
+    for word in ("no cards found", "/dev", "npu-smi", "nvidia-smi", "--simulate 8", "GPU engine"):
         assert word in ended.stderr
     assert "Traceback" not in ended.stderr
 

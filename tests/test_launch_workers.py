@@ -110,6 +110,16 @@ def test_a_read_only_workspace_is_explained(launch: Launcher, tmp_path) -> None:
     assert "device0: the working directory can't be made there: Read-only file system" in ended.stderr
 
 
+def test_a_current_directory_that_is_gone_is_explained(launch: Launcher, tmp_path) -> None:
+    (tmp_path / "gone").mkdir()
+    wrap = ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh"]
+    ended = launch.run("true", wrap=wrap, cwd=str(tmp_path / "gone"))
+    assert ended.status == 1
+    assert "davincirun: the current directory is gone (No such file or directory): --workdir" in ended.stderr
+    (tmp_path / "gone").mkdir()
+    assert launch.run("true", wrap=wrap, cwd=str(tmp_path / "gone"), options=["--workdir", "/"]).status == 0
+
+
 def test_paths_may_hold_blanks_and_any_script(launch: Launcher, tmp_path) -> None:
     folder = tmp_path / "a b" / "中"
     folder.mkdir(parents=True)

@@ -189,7 +189,7 @@ def test_signals_without_a_name_are_numbered() -> None:
 
 # Every history of two workers, as far as the world allows it.
 
-LENGTH = 5
+LENGTH = 4
 
 
 def test_whatever_happens_the_rules_hold() -> None:

@@ -59,6 +59,17 @@ def test_an_ignored_sigchld_is_not_left_so() -> None:
         signal.signal(signal.SIGCHLD, before)
 
 
+def test_a_blocked_signal_is_let_through_and_blocked_again_after() -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+    try:
+        os.kill(os.getpid(), signal.SIGUSR2)
+        with Wakeup() as wakeup:
+            assert wakeup.take() == [signal.SIGUSR2]
+        assert signal.SIGUSR2 in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def test_more_signals_than_the_pipe_holds_are_no_error() -> None:
     with Wakeup() as wakeup:
         fcntl.fcntl(wakeup.fd, F_SETPIPE_SZ, 4096)

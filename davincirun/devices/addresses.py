@@ -31,9 +31,9 @@ def with_addresses(devices: Sequence[LocalDevice], told: Mapping[int, Told], con
     filed, notes = _filed(devices, conf)
     result: List[LocalDevice] = []
     reasons: Dict[str, List[int]] = {}
-    for device in devices:
-        answer, in_file = told.get(device.device_id, Told()), filed.get(device.device_id)
-        device = device._replace(eid=answer.eid, ports=answer.ports)
+    for found in devices:
+        answer, in_file = told.get(found.device_id, Told()), filed.get(found.device_id)
+        device = found._replace(eid=answer.eid, ports=answer.ports)
         if answer.addresses:
             if in_file and in_file not in answer.addresses:
                 notes.append(

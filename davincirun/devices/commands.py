@@ -52,7 +52,8 @@ class Commands:
     ) -> None:
         for call in self._calls:
             call.stop()
-        if all([call.join(_REAP_SECONDS) for call in self._calls]):
+        joined = [call.join(_REAP_SECONDS) for call in self._calls]
+        if all(joined):
             os.close(self._end_fd)
             os.close(self._ended_fd)
 

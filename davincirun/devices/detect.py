@@ -41,9 +41,9 @@ def detect(
     """The devices below `root`, the tools being looked for along the PATH of `environ` first.
 
     `timeout_seconds` is for each run of a tool, and `wait(fd, what)` is called while one runs: it returns when `fd` is
-    readable or earlier, or raises to give up, which ends all of them. Without `details` npu-smi is not asked where there are nodes, and
-    without `addresses` nor hccn_tool; then nothing is run. A DeviceError says where no card was found, or with
-    `require_healthy`, which needs the details, which one is unfit.
+    readable or earlier, or raises to give up, which ends all of them. Without `details` npu-smi is not asked where
+    there are nodes, and without `addresses` nor hccn_tool; then nothing is run. A DeviceError says where no card was
+    found, or with `require_healthy`, which needs the details, which one is unfit.
     """
     nodes = read_nodes(root)
     details = details or require_healthy or not nodes

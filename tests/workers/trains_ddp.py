@@ -1,4 +1,4 @@
-"""trains_ddp.py [fails]: a few steps of data-parallel training on gloo; says "weights SUM". With "fails", rank 2 raises."""
+"""trains_ddp.py [fails]: steps of data-parallel training on gloo; says "weights SUM". With "fails", rank 2 raises."""
 
 import os
 import sys

@@ -4,7 +4,8 @@
 Each step is a process of its own; CPU seconds are the best of the rounds (what else the machine does only adds to
 them), memory is the peak of the process. The yardstick of generate, validate, merge and convert is json.load and
 json.dump of the same document (at most 3 times that); the launch's is json.load (at most 1.5 times), from a group_list,
-which it converts, json.load and json.dump. As every launch imports the package, that isn't counted there. The status is 1 when a step takes more.
+which it converts, json.load and json.dump. As every launch imports the package, that isn't counted there. The status is
+1 when a step takes more.
 """
 
 from __future__ import annotations

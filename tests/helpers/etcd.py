@@ -1,0 +1,64 @@
+"""A real etcd on this machine, which can be stopped and started again with its data. Needs Debian's etcd-server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from types import TracebackType
+from typing import Optional, Type
+
+from helpers.nodes import free_port
+
+_START_SECONDS = 30.0
+
+
+class Etcd:
+    """One member; entered, it answers."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self.port = free_port()
+        self._peer = f"http://127.0.0.1:{free_port()}"
+        self._process: "Optional[subprocess.Popen[bytes]]" = None
+
+    @property
+    def where(self) -> str:
+        return f"etcd://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        client = f"http://127.0.0.1:{self.port}"
+        argv = ["etcd", "--data-dir", os.path.join(self._folder, "data")]
+        argv += ["--listen-client-urls", client, "--advertise-client-urls", client]
+        argv += ["--listen-peer-urls", self._peer, "--initial-advertise-peer-urls", self._peer]
+        argv += ["--initial-cluster", f"default={self._peer}"]
+        with open(os.path.join(self._folder, "log"), "ab") as log:
+            self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        deadline = time.monotonic() + _START_SECONDS
+        while not self._answers():
+            assert time.monotonic() < deadline, "etcd doesn't come up"
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> Etcd:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
+    ) -> None:
+        self.stop()
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=1) as answer:
+                return b"true" in answer.read()
+        except (urllib.error.URLError, OSError):
+            return False

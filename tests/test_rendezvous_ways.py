@@ -1,0 +1,208 @@
+"""Sixteen launchers in one process meet each way there is: who comes, who doesn't, who comes twice, who vanishes."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Callable, Dict, Iterator, List, Optional, Type
+
+import pytest
+from helpers.etcd import Etcd
+from helpers.nodes import free_port
+
+from davincirun.lifecycle import NodeFailed
+from davincirun.platforms import Explicit, find_context
+from davincirun.rendezvous.agreement import Agreement
+from davincirun.rendezvous.contribution import Card, Contribution
+from davincirun.rendezvous.liaison import Liaison
+from davincirun.rendezvous.news import Done, News, Progress, Refused
+from davincirun.rendezvous.terms import Terms
+from davincirun.rendezvous.ways import meeting
+from davincirun.rendezvous.wire import job_key
+
+COUNT = 16
+PATIENCE = 30.0
+
+
+class Launcher:
+    """The meeting's side of one launcher."""
+
+    def __init__(self, where: str, rank: Optional[int], terms: Terms, name: str = "") -> None:
+        self.mine = contribution(rank, terms.node_count, name or f"host{rank}")
+        context = find_context({}, Explicit(terms.node_count, rank))
+        self._liaison = Liaison(meeting(where, "run", self.mine, terms, context))
+        self.news: List[News] = []
+
+    def wait_for(self, kind: Type[News], seconds: float = PATIENCE) -> News:
+        """The first news of this kind, taken from what has come or comes."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = next((news for news in self.news if isinstance(news, kind)), None)
+            if found is not None:
+                return found
+            assert time.monotonic() < deadline, f"{self.mine.title}: no {kind.__name__} among {self.news}"
+            time.sleep(0.01)
+            self.news += self._liaison.take()
+
+    def give(self, order: NodeFailed) -> None:
+        self._liaison.give(order)
+
+    def leave(self) -> None:
+        self._liaison.give(Done())
+
+    def close(self) -> None:
+        self._liaison.leave(PATIENCE)
+        self._liaison.close()
+
+
+class Meeting:
+    """All launchers of one test."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.launchers: List[Launcher] = []
+        self.terms = Terms(job_key("run"), COUNT, (), 60.0, 15.0)
+
+    def join(self, rank: Optional[int], name: str = "") -> Launcher:
+        launcher = Launcher(self.where, rank, self.terms, name)
+        self.launchers.append(launcher)
+        return launcher
+
+    def join_all(self, without: int = -1) -> List[Launcher]:
+        return [self.join(rank) for rank in reversed(range(COUNT)) if rank != without]
+
+    def __enter__(self) -> Meeting:
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
+    ) -> None:
+        for launcher in self.launchers:
+            launcher.leave()
+        for launcher in self.launchers:
+            launcher.close()
+
+
+def contribution(rank: Optional[int], count: int, host: str) -> Contribution:
+    number = int(host[len("host") :])
+    cards = tuple(Card(card, f"10.9.{number}.{card}", None) for card in range(2))
+    names = (f"10.0.0.{number + 1}", host)
+    return Contribution(
+        f"{host}-{time.monotonic_ns()}", rank, count, host, names, cards, None, None, "1", "true", "job", 1
+    )
+
+
+needs_etcd = [pytest.mark.integration, pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd isn't installed")]
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory) -> Iterator[Etcd]:
+    with Etcd(str(tmp_path_factory.mktemp("etcd"))) as member:
+        yield member
+
+
+@pytest.fixture(params=["tcp", "directory", pytest.param("etcd", marks=needs_etcd)])
+def way(request, tmp_path) -> Iterator[Callable[[], Meeting]]:
+    with ExitStack() as stack:
+        if request.param == "tcp":
+            where = f"tcp://127.0.0.1:{free_port()}"
+        elif request.param == "directory":
+            where = str(tmp_path / "shared")
+        else:
+            where = stack.enter_context(Etcd(str(tmp_path))).where
+        yield lambda: stack.enter_context(Meeting(where))
+
+
+def test_all_get_the_same_bytes_in_the_order_of_their_ranks(way: Callable[[], Meeting]) -> None:
+    agreements = [one.wait_for(Agreement) for one in way().join_all()]
+    assert len({agreement.table for agreement in agreements}) == 1
+    assert [node.host for node in agreements[0].nodes] == [f"host{rank}" for rank in range(COUNT)]
+
+
+def test_one_that_never_comes_is_named_to_all(way: Callable[[], Meeting]) -> None:
+    meeting = way()
+    meeting.terms = meeting.terms._replace(timeout_seconds=3.0, hosts=tuple(f"host{rank}" for rank in range(COUNT)))
+    for one in meeting.join_all(without=5):
+        assert "nothing of node 5 (host5)" in one.wait_for(Refused).text
+        assert any(isinstance(news, Progress) and "node 5 (host5)" in news.text for news in one.news), one.news
+
+
+def test_one_that_comes_twice_is_refused_and_the_others_go_on(way: Callable[[], Meeting]) -> None:
+    meeting = way()
+    launchers = meeting.join_all(without=3)
+    launchers += [meeting.join(3), meeting.join(3)]
+    outcomes: Dict[str, int] = {"agreed": 0, "refused": 0}
+    for one in launchers:
+        while not any(isinstance(news, (Agreement, Refused)) for news in one.news):
+            one.news += one._liaison.take()
+            time.sleep(0.01)
+        outcomes["refused" if any(isinstance(news, Refused) for news in one.news) else "agreed"] += 1
+    assert outcomes == {"agreed": COUNT, "refused": 1}
+    (refused,) = [news for one in launchers for news in one.news if isinstance(news, Refused)]
+    assert "node 3 (host3) has come already" in refused.text
+
+
+def test_one_that_comes_too_late_is_refused(way: Callable[[], Meeting]) -> None:
+    meeting = way()
+    for one in meeting.join_all():
+        one.wait_for(Agreement)
+    meeting.terms = meeting.terms._replace(node_count=COUNT)
+    late = meeting.join(7, "host99")
+    assert "node 7 (host7) has come already" in late.wait_for(Refused).text
+
+
+def test_the_first_of_two_failures_is_everybody_s(way: Callable[[], Meeting]) -> None:
+    launchers = way().join_all()
+    for one in launchers:
+        one.wait_for(Agreement)
+    failures = [NodeFailed(rank, f"host{rank}", rank, problem="failed") for rank in (3, 4)]
+    for failure in failures:
+        next(one for one in launchers if one.mine.node_rank == failure.node_rank).give(failure)
+    verdicts = {one.wait_for(NodeFailed) for one in launchers}
+    assert len(verdicts) == 1 and verdicts <= set(failures)
+
+
+@pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd isn't installed")
+@pytest.mark.integration
+class TestEtcd:
+    """What only etcd's own life brings about."""
+
+    def test_a_restart_while_nodes_gather_is_survived(self, tmp_path) -> None:
+        with Etcd(str(tmp_path)) as etcd, Meeting(etcd.where) as meeting:
+            launchers = meeting.join_all(without=1)
+            for one in launchers:
+                one.wait_for(Progress)
+            etcd.stop()
+            time.sleep(1.0)
+            etcd.start()
+            launchers.append(meeting.join(1))
+            assert len({one.wait_for(Agreement, 60).table for one in launchers}) == 1
+
+    def test_a_restart_while_workers_run_is_survived(self, tmp_path) -> None:
+        with Etcd(str(tmp_path)) as etcd, Meeting(etcd.where) as meeting:
+            meeting.terms = meeting.terms._replace(silence_seconds=5.0)
+            launchers = meeting.join_all()
+            for one in launchers:
+                one.wait_for(Agreement)
+            etcd.stop()
+            time.sleep(4.0)
+            etcd.start()
+            failure = NodeFailed(3, "host3", 7, problem="failed")
+            launchers[0].give(failure)
+            assert {one.wait_for(NodeFailed) for one in launchers} == {failure}
+
+    def test_nothing_of_a_crashed_launcher_outlives_its_lease(self, tmp_path) -> None:
+        from davincirun.rendezvous.etcd import Etcd as Store
+
+        with Etcd(str(tmp_path)) as etcd:
+            store = Store([("127.0.0.1", etcd.port)], "run", False, 5.0)
+            assert store.create("leader", b"crashed") and not store.create("leader", b"another")
+            store.close()
+            watcher = Store([("127.0.0.1", etcd.port)], "run", False, 5.0)
+            deadline = time.monotonic() + 20
+            while watcher.get("leader") is not None:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            watcher.close()
