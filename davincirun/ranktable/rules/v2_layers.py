@@ -7,7 +7,6 @@ from typing import Any, Dict, Iterator, Sequence, Tuple
 from davincirun.ranktable.finding import Finding, error, shown
 from davincirun.ranktable.rules.shared import Entry
 
-
 HOST_PORT = "d2h"  # no port of the device's: the way to its host
 
 
