@@ -36,7 +36,7 @@ class Root:
         folder = self.path / "tools"
         folder.mkdir()
         for name in only or ("npu-smi", "hccn_tool"):
-            (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKES / name}" "$@"\n')
+            (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "{FAKES / name}" "$@"\n')
             (folder / name).chmod(0o755)
         self.environ.update(PATH=str(folder), FAKE_ASCEND=spec)
         return self

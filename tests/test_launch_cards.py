@@ -59,12 +59,10 @@ HUNG = ["--detect-timeout", "3"]  # of all tools: those that answer need some of
         ("910b:8", [], "1.0", range(8)),
         ("910b:0,3,4,7", [], "1.0", [0, 3, 4, 7]),
         ("a3:16", [], "1.2", range(16)),
-        ("310p:2", [], "1.0", [0, 1]),
         ("310pduo:4", [], "1.0", range(4)),
         ("950:8", [], "2.0", range(8)),
         ("910b:0,3,4,7; hang=npu-smi", HUNG, "1.0", [0, 3, 4, 7]),
         ("910b:0,3,4,7; error=-8005", [], "1.0", [0, 3, 4, 7]),
-        ("a3:10,11,12,13; error=-8005", [], "1.0", [10, 11, 12, 13]),
         ("950:4; error=-8005", [], "2.0", range(4)),
     ],
 )
@@ -109,8 +107,7 @@ def test_ill_cards_are_warned_of_or_on_demand_refused(launch: Launcher, tools: s
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs a mount namespace")
-@pytest.mark.parametrize("spec", ["910b:8; hang=npu-smi", "910b:8; error=-8005"])
-def test_nodes_win_over_a_failing_npu_smi(launch: Launcher, tools: str, tmp_path: Path, spec: str) -> None:
+def test_nodes_win_over_a_hanging_npu_smi(launch: Launcher, tools: str, tmp_path: Path) -> None:
     """Cards 2 and 10 alone are mounted; hccn_tool and npu-smi would tell of others."""
     if subprocess.call(["unshare", "-m", "true"], stderr=subprocess.DEVNULL):
         pytest.skip("no mount namespace here")
@@ -131,7 +128,7 @@ def test_nodes_win_over_a_failing_npu_smi(launch: Launcher, tools: str, tmp_path
         str(out),
         workers=None,
         options=HUNG,
-        env=machine(tools, spec),
+        env=machine(tools, "910b:8; hang=npu-smi"),
         wrap=["unshare", "-m", "/bin/sh", "-c", script, "sh"],
     )
     assert ended.status == 0, ended
