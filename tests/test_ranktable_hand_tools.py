@@ -138,3 +138,26 @@ def test_device_ranges_are_read(text: str, indexes: List[int]) -> None:
 def test_wrong_device_ranges_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         hand_tools.device_range(text)
+
+
+def test_hccl_tools_asks_for_ipv6_addresses_too(machine: str) -> None:
+    with open(os.path.join(machine, "bin", "hccn_tool"), "w") as tool:
+        tool.write(HCCN_TOOL_IPV6)
+    ran = run_tool("hccl_tools.py", "--device_num", "[0,2)", "--server_ip", "fd00::1", cwd=machine)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    [server] = read(os.path.join(machine, "hccl_2p_01_fd00::1.json"))["server_list"]
+    assert [device["device_ip"] for device in server["device"]] == ["fd00::10", "fd00::11"]
+
+
+def test_hccl_tools_takes_a_loopback_address_only_with_a_warning(machine: str) -> None:
+    ran = run_tool("hccl_tools.py", "--device_num", "[0,1)", "--server_ip", "127.0.1.1", cwd=machine)
+    assert ran.returncode == 0
+    assert "127.0.1.1 is a loopback address" in ran.stderr
+
+
+HCCN_TOOL_IPV6 = """#!/bin/sh
+case "$*" in
+*-inet6*) echo "ipv6_address:fd00::1$2"; echo "prefix_length:64" ;;
+*) echo "Get ipconf failed, because no ip was preset there!" >&2; exit 13 ;;
+esac
+"""

@@ -96,6 +96,7 @@ def test_a_flaw_of_a_device_is_told_at_its_place(keys: Document, severity: str, 
         ({"status": "completed", "version": "2.0", "rank_count": 0}, "error", "missing-rank-list", ""),
         (v2((0, 64, 0)), "error", "missing-replaced-local-id", "rank_list[0]"),
         (v2((0, 65, 0)), "error", "range", "rank_list[0].local_id"),
+        (v2((0, 0, 0), detour="maybe"), "error", "detour", "detour"),
         ({"version": "1.1", "node_list": []}, "error", "collective-id", "collective_id"),
         ({"version": "1.1", "collective_id": "x", "node_list": [], "mode": "ib"}, "error", "mode", "mode"),
         (
@@ -108,6 +109,28 @@ def test_a_flaw_of_a_device_is_told_at_its_place(keys: Document, severity: str, 
 )
 def test_a_flaw_of_a_table_is_told_at_its_place(document: Document, severity: str, code: str, where: str) -> None:
     assert (severity, code, where) in told(document)
+
+
+def test_addresses_of_a_2_0_layer_are_told_apart_by_their_ports() -> None:
+    document = v2((0, 0, 0), (1, 1, 1))
+    layers = [rank["level_list"][0] for rank in document["rank_list"]]
+    for layer in layers:
+        layer["rank_addr_list"].append({**layer["rank_addr_list"][0], "addr": "172.16.9.9"})
+    assert told(document) == [
+        ("error", "port-twice", f"rank_list[{rank}].level_list[0].rank_addr_list[1].ports") for rank in (0, 1)
+    ]
+    for layer in layers:
+        layer["rank_addr_list"][1]["ports"] = ["d2h"]
+    assert told(document) == []
+
+
+def test_ranks_of_a_2_0_instance_have_equally_many_addresses() -> None:
+    document = v2((0, 0, 0), (1, 1, 1), (2, 2, 2))
+    layer = document["rank_list"][1]["level_list"][0]
+    layer["rank_addr_list"].append({"addr_type": "IPV4", "addr": "172.16.9.9", "ports": ["0/2"]})
+    assert told(document) == [("error", "addr-count", "rank_list[1].level_list[0].rank_addr_list")]
+    layer["net_instance_id"] = "another"
+    assert told(document) == []
 
 
 def change_layer(**keys: object) -> Callable[[Document], None]:

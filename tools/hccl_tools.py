@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 from davincirun.errors import DavincirunError
 from davincirun.ranktable import hand_tools
 from davincirun.ranktable.inventory import id_list
+from davincirun.ranktable.rules.ranks import is_loopback
 from davincirun.ranktable.writing import dumps
 from davincirun.ranktable_files import write_output
 from davincirun.ranktable_generate import own_server_id
@@ -27,6 +28,10 @@ def main() -> None:
     visible = id_list(options.visible_devices) if options.visible_devices else list(range(indexes[-1] + 1))
     device_ids = hand_tools.chosen_devices(indexes, visible)
     server_id = options.server_ip or own_server_id()
+    if is_loopback(server_id):
+        print(
+            f"hccl_tools: {server_id} is a loopback address, by which no other server finds this one", file=sys.stderr
+        )
     document = hand_tools.server_table(server_id, device_ids, hand_tools.local_addresses(device_ids, os.environ))
     path = os.path.abspath(hand_tools.server_table_name(indexes, server_id))
     write_output(path, dumps(document))

@@ -29,31 +29,37 @@ def ask_network(
         return detected
     in_pod = npu_smi.path is not None and detected.generation == "A3"
     pod_calls = _start_super_pods(commands, npu_smi.path or "", detected.devices) if in_pod else {}
-    told = _ask_addresses(commands, hccn_tool, detected)
+    told = _ask(commands, hccn_tool, detected)
     conf = None if conf_text is None else read_hccn_conf(conf_text)
     addressed = with_addresses(detected.devices, told, conf)
     detected = detected._replace(devices=addressed.devices, notes=(*detected.notes, *addressed.notes))
     return _in_super_pod(detected, pod_calls)
 
 
-def _ask_addresses(commands: Commands, hccn_tool: Tool, detected: Detected) -> Dict[int, Told]:
-    """What each card says: its IPv4 addresses, else its IPv6 ones, on A3 else those of its virtual interface."""
-    if hccn_tool.path is None:
-        return {device.device_id: Told(reason=hccn_tool.absence) for device in detected.devices}
-    if detected.generation == "950":
-        return _ask_950(commands, hccn_tool.path, detected.devices)
+def ask_addresses(
+    commands: Commands, path: str, device_ids: Sequence[int], has_virtual_nic: bool = False
+) -> Dict[int, Told]:
+    """What each card says: its IPv4 addresses, else its IPv6 ones, else those of its virtual interface (on A3)."""
     told: Dict[int, Told] = {}
-    queries = ["-ip", "-ip -inet6", *(["-vnic"] if detected.generation == "A3" else [])]
-    for query in queries:
+    for query in ("-ip", "-ip -inet6", *(["-vnic"] if has_virtual_nic else [])):
         calls = {
-            device.device_id: commands.start(hccn_tool.path, "-i", str(device.device_id), *query.split(), "-g")
-            for device in detected.devices
-            if device.device_id not in told or told[device.device_id].reason == _UNSET
+            device_id: commands.start(path, "-i", str(device_id), *query.split(), "-g")
+            for device_id in device_ids
+            if device_id not in told or told[device_id].reason == _UNSET
         }
         for device_id, call in calls.items():
             answer = _told(call.answer(), query)
             told[device_id] = answer if answer.addresses else told.get(device_id, answer)
     return told
+
+
+def _ask(commands: Commands, hccn_tool: Tool, detected: Detected) -> Dict[int, Told]:
+    if hccn_tool.path is None:
+        return {device.device_id: Told(reason=hccn_tool.absence) for device in detected.devices}
+    if detected.generation == "950":
+        return _ask_950(commands, hccn_tool.path, detected.devices)
+    device_ids = [device.device_id for device in detected.devices]
+    return ask_addresses(commands, hccn_tool.path, device_ids, has_virtual_nic=detected.generation == "A3")
 
 
 def _told(answer: Answer, query: str) -> Told:

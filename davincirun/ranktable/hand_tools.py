@@ -61,8 +61,9 @@ def merged_table_name(document: Dict[str, Any]) -> str:
 def local_addresses(device_ids: Sequence[int], environ: Mapping[str, str], root: str = "/") -> Dict[int, str]:
     """The cards' addresses by physical id, from hccn_tool, else from /etc/hccn.conf; no card needs to be there."""
     from davincirun.devices.commands import Commands
+    from davincirun.devices.detect import TIMEOUT_SECONDS
     from davincirun.devices.hccn_conf import read_hccn_conf
-    from davincirun.devices.hccn_tool import read_addresses
+    from davincirun.devices.network import ask_addresses
     from davincirun.devices.tools import find_tool, read_text, tool_environment
 
     conf_path = f"{root.rstrip('/')}/etc/hccn.conf"
@@ -71,10 +72,7 @@ def local_addresses(device_ids: Sequence[int], environ: Mapping[str, str], root:
     tool = find_tool("hccn_tool", environ, root).path
     if tool is None:
         return told
-    with Commands(tool_environment(environ, root), timeout_seconds=20) as commands:
-        calls = {device_id: commands.start(tool, "-i", str(device_id), "-ip", "-g") for device_id in device_ids}
-        for device_id, call in calls.items():
-            nics = read_addresses(call.answer().stdout).addresses
-            if nics:
-                told[device_id] = ",".join([nic.address for nic in nics])
+    with Commands(tool_environment(environ, root), TIMEOUT_SECONDS) as commands:
+        for device_id, answer in ask_addresses(commands, tool, device_ids).items():
+            told[device_id] = ",".join(answer.addresses) or told[device_id]
     return told

@@ -8,21 +8,19 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from collections import namedtuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # loading `typing` takes longer than all the rest, and a test runs dozens of these
+    from typing import Dict, List, Optional, Tuple
 
 VARIABLE = "FAKE_ASCEND"
 
 
-class Kind(NamedTuple):
-    """A generation of cards."""
-
-    layout: str  # which table npu-smi prints: 310 310P HBM A3 950
-    name: str  # in the table
-    map_name: str  # in `info -m`
-    driver: str
-    chips_per_npu: int = 1
-    memory_total: int = 0
-    hbm_total: int = 0
+# A generation of cards. `layout`: which table npu-smi prints, 310 310P HBM A3 950; `map_name`: as in `info -m`.
+Kind = namedtuple("Kind", "layout name map_name driver chips_per_npu memory_total hbm_total", defaults=(1, 0, 0))
+# One device. `address`: IPv4 or IPv6; None: not set.
+Chip = namedtuple("Chip", "logic_id phy_id npu_id chip_id health pids address")
 
 
 KINDS = {
@@ -37,24 +35,8 @@ KINDS = {
 }
 
 
-class Chip(NamedTuple):
-    """One device."""
-
-    logic_id: int
-    phy_id: int
-    npu_id: int
-    chip_id: int
-    health: str
-    pids: Tuple[int, ...]
-    address: Optional[str]  # IPv4 or IPv6; None: not set
-
-
-class Machine(NamedTuple):
-    """What the fakes know."""
-
-    kind: Kind
-    chips: Tuple[Chip, ...]  # those that npu-smi lists
-    options: Dict[str, str]
+class Machine(namedtuple("Machine", "kind chips options")):
+    """What the fakes know: the kind of the cards, the chips that npu-smi lists, the options of the spec."""
 
     @property
     def driver(self) -> str:

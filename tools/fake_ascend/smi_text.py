@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, NamedTuple
+from collections import namedtuple
 
 from machine import Chip, Machine
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Dict, List
 
-class Layout(NamedTuple):
-    """The fixed parts of one table."""
-
-    head: str
-    border: str  # below the head and between cards
-    between_chips: str
-    title: str
-    process_head: str
-
-
+# The fixed parts of one table. `border`: below the head and between cards.
+Layout = namedtuple("Layout", "head border between_chips title process_head")
 _WIDE = "+---------------------------+---------------+----------------------------------------------------+"
 _CARD = "+-------------------+-----------------+------------------------------------------------------+"
 _OLD = "+-------------------+-----------------+----------------------------------------+"

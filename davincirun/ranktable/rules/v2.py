@@ -6,7 +6,7 @@ import re
 from typing import Any, Dict, Generator, Iterator, Optional
 
 from davincirun.ranktable.finding import Finding, error, kind, shown, warning
-from davincirun.ranktable.rules import addresses, ranks, shared
+from davincirun.ranktable.rules import addresses, ranks, shared, v2_layers
 from davincirun.ranktable.rules.shared import Entry, Reading
 
 BACKUP_LOCAL_ID = 64
@@ -31,6 +31,10 @@ def check(document: Dict[str, Any]) -> Iterator[Finding]:
     yield from ranks.ranks(entries)
     for entry in entries:
         yield from _ports_and_layers(entry)
+    yield from v2_layers.equal_address_counts(entries)
+    if document.get("detour", "true") not in ("true", "false"):
+        message = f'{shown(document["detour"])} is neither "true" nor "false"'
+        yield error("detour", "detour", message, "correct it or leave it out", "EI0014")
 
 
 def _ids(rank: Dict[str, Any], where: str) -> Generator[Finding, None, Entry]:
@@ -77,6 +81,7 @@ def _layer(layer: Dict[str, Any], where: str, number: Optional[int]) -> Iterator
         yield error("addr-count", f"{where}.rank_addr_list", f"{len(listed)} addresses, HCCL takes 24", hccl="EI0014")
     for index, address in enumerate(listed):
         yield from _address(address, f"{where}.rank_addr_list[{index}]")
+    yield from v2_layers.ports_once(layer, where)
 
 
 def _address(address: Dict[str, Any], where: str) -> Iterator[Finding]:
