@@ -88,6 +88,8 @@ def folding() -> Callable[[Entry], Entry]:
     read, read_unranked = ListReader(ranked=True).read, ListReader(ranked=False).read
 
     def fold(entry: Entry) -> Entry:
+        if "device_id" in entry:
+            return entry  # a device itself, as nearly all are
         if "device" in entry:
             entry["device"] = read(entry["device"])
         elif "devices" in entry:

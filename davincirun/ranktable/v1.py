@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
@@ -11,6 +12,7 @@ from davincirun.ranktable.finding import number
 
 LONGEST_SERVER_ID = 64  # HCCL's SERVERID_MAX_LENGTH
 ADDRESS_KEYS = frozenset(("host_ip", "container_ip", "pod_ip", "server_ip"))
+_new_server = partial(tuple.__new__, Server)  # Server(…) without its Python frame: there may be 8,192
 
 
 def to_cluster(document: Dict[str, Any]) -> Cluster:
@@ -31,7 +33,7 @@ def _servers(entries: Sequence[Entry], devices: Sequence[Sequence[Device]]) -> I
         server_id = entry["server_id"]
         if not isinstance(server_id, str) or not 0 < len(server_id) <= LONGEST_SERVER_ID:
             raise ValueError("server_id")
-        yield Server(server_id, own, () if ADDRESS_KEYS.isdisjoint(entry) else _addresses(entry))
+        yield _new_server((server_id, own, () if ADDRESS_KEYS.isdisjoint(entry) else _addresses(entry)))
 
 
 def _addresses(entry: Entry) -> Tuple[str, ...]:
