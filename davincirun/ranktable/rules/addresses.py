@@ -32,9 +32,9 @@ def device_ips(entries: Sequence[Entry], needed: bool) -> Iterator[Finding]:
     first: Optional[Tuple[Entry, List[Optional[int]]]] = None  # the first device's families, which all must share
     for entry in entries:
         value = entry.fields.get("device_ip")
-        where = f"{entry.where}.device_ip"
         if (value is None and "device_ip" in entry.fields) or not isinstance(value, (str, type(None))):
-            yield error("type", where, f"{shown(value)} is {kind(value)}, it must be a string", hccl="EI0017")
+            message = f"{shown(value)} is {kind(value)}, it must be a string"
+            yield error("type", _place(entry), message, hccl="EI0017")
         elif not value:
             if needed:
                 yield _no_device_ip(entry)
@@ -44,13 +44,17 @@ def device_ips(entries: Sequence[Entry], needed: bool) -> Iterator[Finding]:
             for address in addresses:
                 families.append(family(address))
                 if families[-1] is None:
-                    yield _bad_device_ip(entry, address, where)
+                    yield _bad_device_ip(entry, address, _place(entry))
                 other = seen.setdefault(address, entry)
                 if other is not entry and families[-1] is not None:
-                    yield _double(entry, other, address, where)
+                    yield _double(entry, other, address, _place(entry))
             first = first or (entry, families)
-            if needed and None not in families:
-                yield from _unlike(entry, families, first, where)
+            if needed and families != first[1] and None not in families:
+                yield from _unlike(entry, families, first, _place(entry))
+
+
+def _place(entry: Entry) -> str:
+    return f"{entry.where}.device_ip"
 
 
 def host_address(fields: Dict[str, Any], key: str, where: str) -> Iterator[Finding]:

@@ -63,6 +63,10 @@ def text_number(fields: Dict[str, Any], key: str, where: str, numbers_pass: bool
         yield missing(key, where)
         return None
     value = fields[key]
+    if isinstance(value, str) and value.isdigit() and value.isascii() and len(value) < 20:
+        found: Optional[int] = int(value)
+        if value == str(found):
+            return found  # as ever
     place = f"{where}.{key}"
     if not isinstance(value, str):
         yield not_text(place, value, f'write "{value}"' if type(value) is int else "write a string", numbers_pass)
