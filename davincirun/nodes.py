@@ -206,14 +206,25 @@ def _context(options: Options, environ: Mapping[str, str]) -> Optional[JobContex
 
 
 def _cluster(agreement: Agreement) -> Cluster:
-    """The agreed table, with the addresses by which its servers are reached."""
+    """The agreed table, with the addresses by which its servers are reached.
+
+    Which ranks are whose, the agreement says and not the table: version 2.0 names no servers.
+    """
     from davincirun import ranktable
 
     table = ranktable.parse(agreement.table, "the agreed rank table")
     if isinstance(table, ranktable.NotYet):
         raise ValueError(table.reason)
     cluster = ranktable.to_cluster(table, "the agreed rank table")
-    pairs = zip(cluster.servers, agreement.nodes)
+    devices = sorted([device for server in cluster.servers for device in server.devices])
     return Cluster.of(
-        (server._replace(addresses=node.addresses) for server, node in pairs), super_pods=cluster.super_pods
+        [
+            Server(
+                node.server_id,
+                tuple(devices[node.first_rank : node.first_rank + node.card_count]),
+                node.addresses,
+            )
+            for node in agreement.nodes
+        ],
+        super_pods=cluster.super_pods,
     )

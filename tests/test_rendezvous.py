@@ -92,6 +92,20 @@ def test_super_pods_make_a_table_of_version_1_2() -> None:
         combine([pod_node(0, "7"), pod_node(1, "8")])
 
 
+def test_ascend_950_nodes_make_a_table_of_version_2_0() -> None:
+    def node_950(rank: int) -> Contribution:
+        cards = tuple(Card(card, f"::{rank}:{card}", None, f"{rank:016x}{card:016x}", "0/4,0/5") for card in range(2))
+        return node(rank, cards=cards, count=2)
+
+    agreed = combine([node_950(0), node_950(1)])
+    table = json.loads(agreed.table.decode())
+    assert (table["version"], table["rank_count"]) == ("2.0", 4)
+    assert [rank["device_id"] for rank in table["rank_list"]] == [0, 1, 0, 1]
+    [layer] = table["rank_list"][3]["level_list"]
+    assert layer["net_instance_id"] == agreed.nodes[1].server_id
+    assert layer["rank_addr_list"][0]["ports"] == ["0/4", "0/5"]
+
+
 @pytest.mark.parametrize(
     ("contributions_", "shown"),
     [

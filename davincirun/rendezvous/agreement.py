@@ -15,7 +15,7 @@ from davincirun import ranktable
 from davincirun.cluster import Device, Server, SuperPod
 from davincirun.devices.simulated import simulate
 from davincirun.errors import DavincirunError
-from davincirun.rendezvous.contribution import Contribution, cards_of
+from davincirun.rendezvous.contribution import Card, Contribution, cards_of
 from davincirun.values import Value
 
 _MOST_BYTES = 256 << 20
@@ -58,14 +58,12 @@ def combine(contributions: Sequence[Contribution]) -> Agreement:
     servers = []
     first_rank = 0
     for one, server_id in zip(ordered, ids):
-        devices = tuple(
-            Device(first_rank + index, card.device_id, card.device_ip, card.super_device_id)
-            for index, card in enumerate(one.cards)
-        )
+        devices = tuple(_device(first_rank + index, card) for index, card in enumerate(one.cards))
         servers.append(Server(server_id, devices, one.names))
         first_rank += len(devices)
     _check_addresses(ordered)
-    version, super_pods = _super_pods(ordered, ids)
+    super_pods = _super_pods(ordered, ids)
+    version = ranktable.version_for(_generation(ordered), bool(super_pods))
     nodes = tuple(
         Node(one.nonce, server.server_id, one.host, one.names, server.devices[0].rank, len(server.devices))
         for one, server in zip(ordered, servers)
@@ -185,13 +183,23 @@ def _check_addresses(ordered: Sequence[Contribution]) -> None:
                 )
 
 
-def _super_pods(ordered: Sequence[Contribution], ids: Sequence[str]) -> Tuple[str, Tuple[SuperPod, ...]]:
+def _device(rank: int, card: Card) -> Device:
+    ports = tuple(card.ports.split(",")) if card.ports else ()
+    return Device(rank, card.device_id, card.device_ip, card.super_device_id, card.eid, ports)
+
+
+def _generation(ordered: Sequence[Contribution]) -> str:
+    """Ascend 950s alone tell their ports, and a table of any other version is none of theirs."""
+    return "950" if all(card.ports for one in ordered for card in one.cards) else "unknown"
+
+
+def _super_pods(ordered: Sequence[Contribution], ids: Sequence[str]) -> Tuple[SuperPod, ...]:
     if not all(one.super_pod_id and all(card.super_device_id for card in one.cards) for one in ordered):
-        return "1.0", ()
+        return ()
     members: Dict[str, List[str]] = {}
     for one, server_id in zip(ordered, ids):
         members.setdefault(one.super_pod_id or "", []).append(server_id)
-    return "1.2", tuple(SuperPod(pod, tuple(servers)) for pod, servers in members.items())
+    return tuple(SuperPod(pod, tuple(servers)) for pod, servers in members.items())
 
 
 def _notes(ordered: Sequence[Contribution]) -> List[str]:

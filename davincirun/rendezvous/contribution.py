@@ -20,6 +20,8 @@ class Card(Value):
     device_id: int  # physical
     device_ip: Optional[str]
     super_device_id: Optional[str]
+    eid: Optional[str] = None  # of an Ascend 950
+    ports: Optional[str] = None  # of an Ascend 950, with commas between
 
 
 class Contribution(Value):
@@ -45,7 +47,9 @@ class Contribution(Value):
 
 
 def cards_of(detected: Detected) -> Tuple[Card, ...]:
-    return tuple(Card(device.device_id, device.device_ip, device.super_device_id) for device in detected.devices)
+    return tuple(
+        Card(d.device_id, d.device_ip, d.super_device_id, d.eid, ",".join(d.ports) or None) for d in detected.devices
+    )
 
 
 def shown_command(command: Tuple[str, ...]) -> str:
@@ -104,7 +108,7 @@ def _devices(value: Any) -> List[Any]:
 
 def _card(value: Any) -> Card:
     if not isinstance(value, list) or len(value) != len(Card._fields):
-        raise ValueError("cards: wanted three values each")
+        raise ValueError(f"cards: wanted {len(Card._fields)} values each")
     _count(value[0], "device_id")
     if not all(text is None or (isinstance(text, str) and len(text) <= _LONGEST_NAME) for text in value[1:]):
         raise ValueError("cards: wanted texts after the id")
