@@ -41,7 +41,7 @@ def test_the_readme_has_one_command_that_trains_and_one_that_tests() -> None:
     commands = re.findall(r"^    (python3 -m venv .*)$", read("README.rst"), re.MULTILINE)
     assert [command.split("&&")[-1].strip() for command in commands] == [
         "python tools/davincirun.py --simulate 8 python tools/examples/train.py",
-        "python -m pytest",
+        "python -m pytest -n auto",
     ]
 
 
