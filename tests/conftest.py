@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import uuid
@@ -14,6 +15,8 @@ from helpers.launcher import DROP_IN, MODULE, ROOT, Launcher, kill_all
 from helpers.processes import carriers_after, newest_pid
 
 MARKER = "THIS_TEST"
+for signum, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+    signal.signal(signum, handler)  # a shell's background jobs ignore them, and what we start would too
 
 
 @pytest.fixture(autouse=True)

@@ -33,6 +33,7 @@ ACTING_MODULES = {
     "devices.commands",
     "devices.detect",
     "devices.driver_files",
+    "devices.last_resort",
     "devices.network",
     "devices.queries",
     "devices.tools",

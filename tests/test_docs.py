@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import glob
 import os
 import re
@@ -10,7 +11,7 @@ import sys
 
 import pytest
 
-from davincirun import environment, environment_modes
+from davincirun import ctl, environment, environment_modes
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DOCUMENTS = sorted(
@@ -37,11 +38,27 @@ def options_of_help(text: str) -> set[str]:
     return options_in("\n".join(line for line in text.splitlines() if line.startswith("  -")))
 
 
+def options_of_davincictl() -> set[str]:
+    """Those of all its verbs."""
+    parsers, options = [ctl._parser()], set()
+    for parser in parsers:
+        for action in parser._actions:
+            options.update(action.option_strings)
+            parsers += action.choices.values() if isinstance(action, argparse._SubParsersAction) else []
+    return options
+
+
+@pytest.mark.parametrize("document", ["docs/devices.rst", "docs/ranktables.rst"])
+def test_the_pages_of_davincictl_name_its_options(document: str, help_text: str) -> None:
+    described = options_in(read(*document.split("/")))
+    assert described - options_of_help(help_text) - options_of_davincictl() == set()
+
+
 def test_the_readme_has_one_command_that_trains_and_one_that_tests() -> None:
     commands = re.findall(r"^    (python3 -m venv .*)$", read("README.rst"), re.MULTILINE)
     assert [command.split("&&")[-1].strip() for command in commands] == [
         "python tools/davincirun.py --simulate 8 python tools/examples/train.py",
-        "python -m pytest",
+        "python -m pytest -n auto",
     ]
 
 
@@ -64,7 +81,7 @@ def test_the_options_are_those_of_help(document: str, help_text: str) -> None:
     described = options_in(read(*document.split("/")))
     existing = options_of_help(help_text)
     assert existing - described <= {"--quiet", "--verbose", "--help"}
-    assert described - existing == set()
+    assert described - existing - options_of_davincictl() == set()
 
 
 def test_every_variable_that_a_worker_gets_is_described() -> None:
