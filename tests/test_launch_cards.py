@@ -50,7 +50,7 @@ def physical_ids(table: Dict[str, Any]) -> List[int]:
     return [int(device["device_id"]) for device in devices]
 
 
-HUNG = ["--detect-timeout", "3"]  # of all tools: those that answer need some of it on a busy machine
+HUNG = ["--detect-timeout", "2"]  # of all tools: those that answer need some of it on a busy machine
 
 
 @pytest.mark.parametrize(

@@ -378,14 +378,14 @@ def test_no_bytes_raise_anything_but_a_rank_table_error(data: bytes) -> None:
     survives(data)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.dictionaries(KEYS, VALUES, max_size=8), st.sampled_from(["1.0", "1.1", "1.2", "2.0", None]))
 def test_no_document_raises_anything_but_a_rank_table_error(document: Dict[str, Any], version: Optional[str]) -> None:
     form = {} if version is None else {"version": version}
     survives(json.dumps({**document, "status": "completed", **form}).encode())
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(st.data())
 def test_no_damage_to_a_good_table_raises_anything_but_a_rank_table_error(data: Any) -> None:
     good = data.draw(
