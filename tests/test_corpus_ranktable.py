@@ -75,3 +75,26 @@ def test_group_list_corpus_tables_convert_as_the_platforms_launcher_converts_the
     assert isinstance(again, RankTable)
     assert ranktable.to_cluster(again, name).servers == ranktable.to_cluster(table, name).servers
     assert ranktable.from_servers(ranktable.to_cluster(table, name).servers) == converted
+
+
+@pytest.mark.parametrize("name", [row[0] for row in index()])
+def test_a_big_table_is_read_in_columns_and_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every stored table is taken for a big one: clusters, conversions and errors are those of the small."""
+    small = outcome(name)
+    monkeypatch.setattr("davincirun.ranktable.launch.BIG_BYTES", -1)
+    assert outcome(name) == small
+
+
+def outcome(name: str) -> object:
+    """What a launch gets out of a table: its cluster and what it converts to, why it waits, or the error."""
+    try:
+        table = ranktable.read(read(name), name)
+        if isinstance(table, NotYet):
+            return table
+        cluster = ranktable.to_cluster(table, name)
+        servers = [(server.server_id, server.addresses, tuple(server.devices)) for server in cluster.servers]
+        pods = [(pod.pod_name, pod.server_id, tuple(pod.devices)) for pod in cluster.pods]
+        converted = ranktable.to_v1_text(table, name) if table.form == "group_list" else b""
+        return servers, pods, cluster.super_pods, converted
+    except RankTableError as error:
+        return str(error)

@@ -282,6 +282,14 @@ def test_a_wrong_inventory_is_refused_at_its_line(text: str, words: str) -> None
         read_inventory(text, "inventory")
 
 
+@given(st.text(st.sampled_from("0123456789 -=@#.:,apod\n²"), max_size=60))
+def test_no_inventory_raises_anything_but_a_usage_error(text: str) -> None:
+    try:
+        assert read_inventory(text, "servers.txt").servers
+    except UsageError as error:
+        assert str(error).startswith("servers.txt")
+
+
 def test_hosts_share_out_the_addresses_in_order() -> None:
     cluster = of_hosts(["a", "b"], [0, 1], ["1.1.1.1", "1.1.1.2", "1.1.1.3", "1.1.1.4"])
     assert [d.device_ip for d in cluster.servers[1].devices] == ["1.1.1.3", "1.1.1.4"]

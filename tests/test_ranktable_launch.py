@@ -356,12 +356,21 @@ VALUES = st.recursive(SCALARS, lambda v: st.lists(v, max_size=3) | st.dictionari
 def survives(data: bytes) -> None:
     report = examine(data, PATH, chip="A2", pod_name="x-0")
     assert report.verdict in ("ok", "warning", "error", "not-ready", "foreign")
-    try:
-        table = ranktable.parse(data, PATH)
-        if isinstance(table, RankTable):
-            ranktable.to_cluster(table, PATH)
-    except RankTableError:
-        pass
+    assert launched(data, read_in_columns=False) == launched(data, read_in_columns=True)
+
+
+def launched(data: bytes, read_in_columns: bool) -> object:
+    """What a launch reads, or the error; all tables in columns, or none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("davincirun.ranktable.launch.BIG_BYTES", -1 if read_in_columns else 1 << 20)
+        try:
+            table = ranktable.read(data, PATH)
+            if isinstance(table, RankTable):
+                servers = ranktable.to_cluster(table, PATH).servers
+                return [(server.server_id, tuple(server.devices)) for server in servers]
+            return table
+        except RankTableError as error:
+            return str(error)
 
 
 @given(st.binary(max_size=200))
