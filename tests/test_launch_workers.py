@@ -10,6 +10,8 @@ import subprocess
 import pytest
 from helpers.launcher import Launcher
 
+GLIBC_IGNORES = 0b11 << 31  # its two signals of its own, in whatever posix_spawn has started: these tests, say
+
 
 @pytest.fixture
 def describe(launch: Launcher, tmp_path):
@@ -145,12 +147,13 @@ def test_no_signal_is_blocked_or_ignored(describe) -> None:
     """Python itself ignores SIGPIPE and SIGXFSZ, in the launcher and in a worker that is Python."""
     python_ignores = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1
     for worker in describe():
-        assert (worker["blocked"], worker["ignored"] & ~python_ignores) == (0, 0)
+        assert (worker["blocked"], worker["ignored"] & ~python_ignores & ~GLIBC_IGNORES) == (0, 0)
 
 
 def test_a_workers_sigpipe_is_the_default_one(launch: Launcher) -> None:
     ended = launch.run("grep", "-E", "SigBlk|SigIgn", "/proc/self/status", workers=1)
-    assert [line.split()[1] for line in ended.stdout.splitlines()] == ["0" * 16, "0" * 16]
+    blocked, ignored = (int(line.split()[1], 16) for line in ended.stdout.splitlines())
+    assert (blocked, ignored & ~GLIBC_IGNORES) == (0, 0)
 
 
 def test_each_worker_leads_a_session_of_its_own(describe) -> None:

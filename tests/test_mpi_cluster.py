@@ -106,8 +106,7 @@ def mpi(request) -> OpenMpi:
 @pytest.fixture
 def job(mpi: OpenMpi, request) -> Iterator[Job]:
     folder = tempfile.mkdtemp(prefix="davincirun-lab-")  # short: sshd's and Open MPI's sockets lie below /tmp
-    shared = [path for path in {mpi.root, os.path.dirname(os.path.dirname(mpi.python))} if path.startswith("/tmp/")]
-    shared += [path for path in os.environ.get("DAVINCIRUN_TEST_SHARED", "").split(":") if path]
+    shared = [mpi.root, os.path.dirname(os.path.dirname(mpi.python))]
     try:
         with Cluster(folder, getattr(request, "param", 3), shared) as cluster:
             yield Job(cluster, mpi)

@@ -80,8 +80,7 @@ class Shell:
 def shell(request) -> Iterator[Shell]:
     mpi: OpenMpi = request.param
     folder = tempfile.mkdtemp(prefix="davincirun-lab-")  # short: sshd's and Open MPI's sockets lie below /tmp
-    shared = [path for path in {mpi.root, os.path.dirname(os.path.dirname(mpi.python))} if path.startswith("/tmp/")]
-    shared += [path for path in os.environ.get("DAVINCIRUN_TEST_SHARED", "").split(":") if path]
+    shared = [mpi.root, os.path.dirname(os.path.dirname(mpi.python))]
     try:
         with Cluster(folder, 3, shared) as cluster:
             yield Shell(cluster, mpi)

@@ -17,10 +17,14 @@ import time
 from types import TracebackType
 from typing import Dict, List, Mapping, Optional, Sequence, Type
 
+from helpers.launcher import ROOT
+
 SSH_PORT = 2222
 _WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")  # ends with the test, however that ends
 _NEEDED = ("ip", "nsenter", "unshare", "setpriv", "ssh", "ssh-keygen", "sshd")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_COVERED = ("/tmp/", "/run/")  # each node has its own
 
 _SWITCH = "ip link add br0 type bridge && ip link set br0 up && echo ready && exec sleep infinity"
 
@@ -32,6 +36,12 @@ def missing() -> List[str]:
     return [name for name in _NEEDED if shutil.which(name, path=_PATH) is None]
 
 
+def _outermost(paths: Sequence[str]) -> List[str]:
+    """`paths` without those that lie in one another."""
+    real = sorted({os.path.realpath(path) for path in paths})
+    return [path for path in real if not any(path.startswith(f"{other}/") for other in real)]
+
+
 class Cluster:
     """Nodes node0, node1 ...; entered, they are up, left, nothing remains."""
 
@@ -39,7 +49,8 @@ class Cluster:
         self.folder = folder  # below /tmp is fine: it is shared
         self.count = count
         self.names = [f"node{index}" for index in range(count)]
-        self._shared = [folder, *shared]
+        wanted = [ROOT, sys.prefix, *os.environ.get("DAVINCIRUN_TEST_SHARED", "").split(":"), *shared]
+        self._shared = _outermost([folder, *(path for path in wanted if path.startswith(_COVERED))])
         self._holders: List["subprocess.Popen[bytes]"] = []
         self._inits: Dict[int, int] = {}
         self._started: List["subprocess.Popen[bytes]"] = []
