@@ -30,7 +30,7 @@ class LaterDevices(Sequence[Device]):
 
     __slots__ = ("_make", "ranks")
 
-    def __init__(self, ranks: Sequence[int], make: Callable[[], Tuple[Device, ...]]) -> None:
+    def __init__(self, ranks: Sequence[int], make: Callable[[Sequence[int]], Tuple[Device, ...]]) -> None:
         self.ranks = ranks
         self._make = make
 
@@ -38,16 +38,16 @@ class LaterDevices(Sequence[Device]):
         return len(self.ranks)
 
     def __iter__(self) -> Iterator[Device]:
-        return iter(self._make())
+        return iter(self._make(self.ranks))
 
     def __getitem__(self, index: Any) -> Any:
-        return self._make()[index]
+        return self._make(self.ranks)[index]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, (tuple, LaterDevices)) and self._make() == tuple(other)
+        return isinstance(other, (tuple, LaterDevices)) and self._make(self.ranks) == tuple(other)
 
     def __hash__(self) -> int:
-        return hash(self._make())
+        return hash(self._make(self.ranks))
 
 
 def ranks_of(devices: Sequence[Device]) -> Sequence[int]:
@@ -106,9 +106,21 @@ class Cluster(Value):
         cluster = cls(tuple(servers), tuple(pods), tuple(super_pods), names_servers)
         if not cluster.servers:
             raise ValueError("a cluster needs at least one server")
-        ranks = list(chain.from_iterable([ranks_of(server.devices) for server in cluster.servers]))
-        if ranks != list(range(len(ranks))) and sorted(ranks) != list(range(len(ranks))):
-            raise ValueError(f"ranks must be 0..{len(ranks) - 1}, each once")
+        by_server = [ranks_of(server.devices) for server in cluster.servers]
+        if not _are_one_run(by_server):
+            ranks = sorted(chain.from_iterable(by_server))
+            if ranks != list(range(len(ranks))):
+                raise ValueError(f"ranks must be 0..{len(ranks) - 1}, each once")
         if len({server.server_id for server in cluster.servers}) != len(cluster.servers):
             raise ValueError("server ids must be unique")
         return cluster
+
+
+def _are_one_run(by_server: Iterable[Sequence[int]]) -> bool:
+    """Whether the ranks are ranges that follow each other from 0: so they are in nearly all big tables."""
+    following = 0
+    for ranks in by_server:
+        if type(ranks) is not range or ranks.start != following:
+            return False
+        following = ranks.stop
+    return True

@@ -23,9 +23,10 @@ def to_cluster(document: Dict[str, Any]) -> Cluster:
     columns = read_lists([server["device"] for server in servers], ranked=True)
     in_pods = document["version"] == "1.2"
     made = list(_servers(servers, [column.devices(column.ranks, in_pods) for column in columns]))
+    if not in_pods or "super_pod_list" not in document:
+        return Cluster.of(made)
     own_ids = {server.server_id: column.own_ids for server, column in zip(made, columns)}
-    in_pods = in_pods and "super_pod_list" in document
-    return Cluster.of(made, super_pods=_super_pods(document["super_pod_list"], own_ids) if in_pods else ())
+    return Cluster.of(made, super_pods=_super_pods(document["super_pod_list"], own_ids))
 
 
 def _servers(entries: Sequence[Entry], devices: Sequence[Sequence[Device]]) -> Iterator[Server]:
