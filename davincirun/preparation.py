@@ -13,6 +13,8 @@ from davincirun.pausing import Pause
 from davincirun.plan import TableFile
 from davincirun.tables import Found
 
+_DRIVER_TOOLS = "/usr/local/Ascend/driver/tools"  # slogd and the script for a stopping container are below it
+
 
 class OperatorFailed(PlatformError):
     """A custom operator could not be installed; the launcher ends with the installer's status."""
@@ -27,12 +29,15 @@ def platform_services(environ: Mapping[str, str], warn: Callable[[str], None]) -
     """Start slogd, where the driver has one, and the log upload; at the end finish the upload and run the driver's
     script for a stopping container. Gives the pids that aren't the job's. What fails is a warning.
     """
+    upload = modelarts.log_upload(environ, os.path.isfile)
+    if upload is None and not os.path.exists(_DRIVER_TOOLS):
+        yield ()
+        return
     from davincirun import modelarts_hooks as hooks
 
     uploader = None
     try:
         hooks.start_slogd(environ)
-        upload = modelarts.log_upload(environ, os.path.isfile)
         uploader = hooks.start_log_upload(upload, environ) if upload is not None else None
     except PlatformError as error:
         warn(str(error))
