@@ -259,7 +259,7 @@ def _failed_elsewhere(launch: Launch, event: NodeFailed) -> Tuple[Launch, List[A
 
 def _stop(launch: Launch, signum: int) -> Tuple[Launch, List[Action]]:
     launch = launch._replace(phase=STOPPING, stop_signum=signum)
-    return launch, [Stop(signum), SetDeadline(launch.grace_seconds)]
+    return launch, [SetDeadline(launch.grace_seconds), Stop(signum)]  # telling many takes milliseconds of the grace
 
 
 def _kill(launch: Launch) -> Tuple[Launch, List[Action]]:

@@ -37,7 +37,7 @@ from davincirun.lifecycle import (
 )
 
 GRACE = 15.0
-STOP = [Stop(signal.SIGTERM), SetDeadline(GRACE)]
+STOP = [SetDeadline(GRACE), Stop(signal.SIGTERM)]
 KILL = [Kill(), SetDeadline(KILL_PATIENCE_SECONDS)]
 
 
@@ -103,7 +103,7 @@ def test_workers_that_fail_after_a_signal_are_no_cause() -> None:
 )
 def test_a_stopping_signal_stops_all(signum: int, told: int, status: int) -> None:
     launch, actions = play(2, SignalReceived(signum))
-    assert actions == [Stop(told), SetDeadline(GRACE)]
+    assert actions == [SetDeadline(GRACE), Stop(told)]
     assert (launch.phase, exit_status(launch)) == (STOPPING, status)
 
 
