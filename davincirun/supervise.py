@@ -107,6 +107,8 @@ class Supervisor:
     def _wait(self) -> List[int]:
         until = [moment for moment in (self._deadline, self._tap_opens) if moment is not None]
         timeout = max(min(until) - time.monotonic(), 0) if until else None
+        if timeout is not None and timeout > 1:
+            timeout *= 0.99  # the kernel may be late by a thousandth of a wait (select_estimate_accuracy)
         return [fd for fd, _ in self._poll.poll(timeout)]
 
     def _handle(self, ready: List[int]) -> None:
