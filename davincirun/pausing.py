@@ -6,12 +6,15 @@ import os
 import select
 import signal
 import subprocess
+import time
 from typing import Mapping, Optional, Sequence
 
 from davincirun.descendants import descendants, signal_each
 from davincirun.errors import DavincirunError, PlatformError
 from davincirun.lifecycle import signal_name
 from davincirun.wakeup import STOPPING, Wakeup
+
+_DUE_SECONDS = (1, 10, 60, 300)  # and every five minutes after
 
 
 class Interrupted(DavincirunError):
@@ -55,3 +58,35 @@ class Pause:
                 signal_each(descendants(os.getpid()), signal.SIGKILL)
                 process.wait()
         return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+
+class Schedule:
+    """When a wait says that it goes on, and when it is over."""
+
+    def __init__(self, timeout_seconds: float) -> None:
+        self.timeout_seconds = timeout_seconds
+        self._started = time.monotonic()
+        self._said = 0
+
+    @property
+    def waited_seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    @property
+    def is_over(self) -> bool:
+        return self.waited_seconds >= self.timeout_seconds
+
+    @property
+    def pause_seconds(self) -> float:
+        """Until something is due."""
+        return max(min(self._due(), self.timeout_seconds) - self.waited_seconds, 0.0)
+
+    def is_due(self) -> bool:
+        """Whether a line is due; then the next one is due later."""
+        if self.waited_seconds < self._due():
+            return False
+        self._said += 1
+        return True
+
+    def _due(self) -> float:
+        return _DUE_SECONDS[self._said] if self._said < len(_DUE_SECONDS) else _DUE_SECONDS[-1] * (self._said - 2)

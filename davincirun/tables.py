@@ -14,7 +14,7 @@ from davincirun.host import this_host
 from davincirun.identity import Me, find_me
 from davincirun.messages import Messages
 from davincirun.options import Options
-from davincirun.pausing import Pause
+from davincirun.pausing import Pause, Schedule
 from davincirun.plan import TableFile
 from davincirun.report import duration
 from davincirun.values import Value
@@ -28,7 +28,6 @@ GROUP_LIST_NAME = "jobstart_hccl.json"
 DEFAULT_PATH = f"/user/config/{GROUP_LIST_NAME}"
 _VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
 _MANY = 1 << 16  # more devices than any machine has: where we can't know how many there are
-_PROGRESS_SECONDS = (1, 10, 60, 300)  # when a wait says that it goes on; then every five minutes
 
 
 class Source(Value):
@@ -108,34 +107,17 @@ def _detect(options: Options, environ: Mapping[str, str], pause: Pause, messages
 
     messages.detail("no rank table is named: looking for this machine's cards")
     seconds = options.detect_timeout_seconds
-    progress = _Progress(messages)
+    schedule = Schedule(float("inf"))
 
     def wait(fd: int, what: str) -> None:
-        progress.tell(f"looking for this machine's cards: {what} hasn't answered", f"{duration(seconds)} for each tool")
-        pause([fd], progress.seconds_to_next)
+        if schedule.is_due():
+            messages.info(
+                f"looking for this machine's cards: {what} hasn't answered; {duration(schedule.waited_seconds)} so far,"
+                f" at most {duration(seconds)} for each tool"
+            )
+        pause([fd], schedule.pause_seconds)
 
     return detect(environ, timeout_seconds=seconds, require_healthy=options.require_healthy, wait=wait)
-
-
-class _Progress:
-    """When to say that a wait goes on."""
-
-    def __init__(self, messages: Messages) -> None:
-        self._messages = messages
-        self._started = time.monotonic()
-        self._said = 0
-
-    def tell(self, what: str, limit: str) -> None:
-        """Say `what` goes on, if it is time for that again."""
-        if self.seconds_to_next <= 0:
-            self._said += 1
-            self._messages.info(f"{what}; {duration(time.monotonic() - self._started)} so far, at most {limit}")
-
-    @property
-    def seconds_to_next(self) -> float:
-        last = _PROGRESS_SECONDS[-1]
-        due = _PROGRESS_SECONDS[self._said] if self._said < len(_PROGRESS_SECONDS) else last * (self._said - 2)
-        return max(self._started + due - time.monotonic(), 0)
 
 
 def _file_in(path: str, is_dir: Callable[[str], bool]) -> str:
@@ -172,7 +154,7 @@ def _wait(source: Source, timeout_seconds: float, pause: Pause, messages: Messag
     """The table once it is complete; says what it waits for, and gives up with what was wrong last."""
     started = time.monotonic()
     reason = ""
-    progress = _Progress(messages)
+    schedule = Schedule(timeout_seconds)
 
     def look() -> Optional[ranktable.RankTable]:
         nonlocal reason
@@ -189,10 +171,12 @@ def _wait(source: Source, timeout_seconds: float, pause: Pause, messages: Messag
         return read
 
     def pause_and_tell(fds: Sequence[int], seconds: float) -> None:
-        progress.tell(
-            f"waiting for the rank table {source.path} ({source.origin}): {reason}",
-            f"{duration(timeout_seconds)} (--rank-table-timeout)",
-        )
+        if schedule.is_due():
+            messages.info(
+                f"waiting for the rank table {source.path} ({source.origin}): {reason};"
+                f" {duration(schedule.waited_seconds)} so far,"
+                f" at most {duration(timeout_seconds)} (--rank-table-timeout)"
+            )
         pause(fds, seconds)
 
     table = files.wait_until(source.path, look, started + timeout_seconds, pause_and_tell)

@@ -9,6 +9,7 @@ import time
 from typing import Any, Dict, Iterator, List, Optional
 
 from davincirun.lifecycle import NO_NODE, NodeFailed
+from davincirun.pausing import Schedule
 from davincirun.rendezvous import agreement as agreements
 from davincirun.rendezvous import sockets, wire
 from davincirun.rendezvous.agreement import Agreement, RendezvousError
@@ -16,7 +17,7 @@ from davincirun.rendezvous.contribution import Contribution, to_json
 from davincirun.rendezvous.liaison import Leave, Meeting, Orders, Tell
 from davincirun.rendezvous.members import CLOSED_SECONDS, Gone
 from davincirun.rendezvous.news import Done, Progress, Warned, failure_from_json, failure_to_json
-from davincirun.rendezvous.progress import Schedule, timed_out, waiting_for
+from davincirun.rendezvous.progress import timed_out, waiting_for
 from davincirun.rendezvous.roll import node_title
 from davincirun.rendezvous.terms import Terms
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, Dict, Optional
 
 from davincirun.lifecycle import NodeFailed
+from davincirun.pausing import Schedule
 from davincirun.rendezvous import agreement as agreements
 from davincirun.rendezvous import sockets, wire
 from davincirun.rendezvous.agreement import Agreement, RendezvousError
@@ -17,7 +18,7 @@ from davincirun.rendezvous.contribution import Contribution, from_json
 from davincirun.rendezvous.liaison import Leave, Meeting, Orders, Tell
 from davincirun.rendezvous.members import Member, Members
 from davincirun.rendezvous.news import Done, Progress, Warned, failure_from_json, failure_to_json
-from davincirun.rendezvous.progress import Schedule, timed_out, waiting_for
+from davincirun.rendezvous.progress import timed_out, waiting_for
 from davincirun.rendezvous.roll import Roll
 from davincirun.rendezvous.terms import Terms
 

@@ -19,13 +19,14 @@ import time
 from contextlib import suppress
 from typing import Dict, Optional
 
+from davincirun.pausing import Schedule
 from davincirun.rendezvous import agreement as agreements
 from davincirun.rendezvous import contribution as contributions
 from davincirun.rendezvous.agreement import Agreement, RendezvousError
 from davincirun.rendezvous.contribution import Contribution
 from davincirun.rendezvous.liaison import Leave, Meeting, Orders, Tell
 from davincirun.rendezvous.news import Progress, Warned
-from davincirun.rendezvous.progress import Schedule, timed_out, waiting_for
+from davincirun.rendezvous.progress import timed_out, waiting_for
 from davincirun.rendezvous.roll import Roll, come_already, node_title
 from davincirun.rendezvous.store import Store, StoreError
 from davincirun.rendezvous.store_watch import Watch
