@@ -64,5 +64,10 @@ def test_the_supervisor_is_a_session_of_its_own_and_sees_the_guardians_end() -> 
 
 
 def test_the_guardian_is_told_apart_by_its_name() -> None:
-    ended = guarded("print(open(f'/proc/{os.getppid()}/cmdline').read().strip(chr(0))); return 0")
+    """It passes signals on only once it has its name: the signal that comes back says that we can look."""
+    ended = guarded(
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]);"
+        " os.kill(os.getppid(), signal.SIGUSR1); signal.sigwait([signal.SIGUSR1]);"
+        " print(open(f'/proc/{os.getppid()}/cmdline').read().strip(chr(0))); return 0"
+    )
     assert ended.stdout == "davincirun-guardian\n"
