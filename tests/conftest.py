@@ -15,8 +15,9 @@ from helpers.launcher import DROP_IN, MODULE, ROOT, Launcher, kill_all
 from helpers.processes import carriers_after, newest_pid
 
 MARKER = "THIS_TEST"
-for signum, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
-    signal.signal(signum, handler)  # a shell's background jobs ignore them, and what we start would too
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for ignored in (signal.SIGQUIT, signal.SIGHUP):  # by a shell's background jobs, and under nohup: we would pass it on
+    signal.signal(ignored, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)
