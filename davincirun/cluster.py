@@ -5,9 +5,10 @@ A `Cluster` can only be made by `Cluster.of`, which refuses one whose ranks make
 
 from __future__ import annotations
 
-from itertools import chain
+from functools import partial
+from itertools import chain, repeat
 from operator import attrgetter
-from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Tuple
+from typing import Any, Iterable, Iterator, Optional, Sequence, Tuple
 
 from davincirun.values import Value
 
@@ -25,34 +26,48 @@ class Device(Value):
     ports: Tuple[str, ...] = ()  # of the 950 behind that address: die/port
 
 
-class LaterDevices(Sequence[Device]):
-    """Devices that are made when somebody looks at them: a launch looks at those of one server among thousands."""
+_new_device = partial(tuple.__new__, Device)  # Device(…) without its Python frame
 
-    __slots__ = ("_make", "ranks")
 
-    def __init__(self, ranks: Sequence[int], make: Callable[[Sequence[int]], Tuple[Device, ...]]) -> None:
+class DeviceColumns(Sequence[Device]):
+    """Devices by the column, each made when somebody looks at it: a launch looks at one server among thousands."""
+
+    __slots__ = ("addresses", "device_ids", "own_ids", "ranks")
+
+    def __init__(
+        self,
+        ranks: Sequence[int],
+        device_ids: Sequence[int],
+        addresses: Sequence[Optional[str]],
+        own_ids: Optional[Sequence[Optional[str]]] = None,
+    ) -> None:
+        """All of the same length; `own_ids` are the super_device_ids, None where no device has one."""
         self.ranks = ranks
-        self._make = make
+        self.device_ids = device_ids
+        self.addresses = addresses
+        self.own_ids = own_ids
 
     def __len__(self) -> int:
         return len(self.ranks)
 
     def __iter__(self) -> Iterator[Device]:
-        return iter(self._make(self.ranks))
+        own_ids: Iterable[Optional[str]] = repeat(None) if self.own_ids is None else self.own_ids
+        columns = (self.ranks, self.device_ids, self.addresses, own_ids, repeat(None), repeat(()))
+        return map(_new_device, zip(*columns))
 
     def __getitem__(self, index: Any) -> Any:
-        return self._make(self.ranks)[index]
+        return tuple(self)[index]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, (tuple, LaterDevices)) and self._make(self.ranks) == tuple(other)
+        return isinstance(other, (tuple, DeviceColumns)) and tuple(self) == tuple(other)
 
     def __hash__(self) -> int:
-        return hash(self._make(self.ranks))
+        return hash(tuple(self))
 
 
 def ranks_of(devices: Sequence[Device]) -> Sequence[int]:
     """The ranks of `devices`, which are not made for that."""
-    return devices.ranks if isinstance(devices, LaterDevices) else list(map(_rank_of, devices))
+    return devices.ranks if isinstance(devices, DeviceColumns) else list(map(_rank_of, devices))
 
 
 class Server(Value):

@@ -140,7 +140,7 @@ def _from_file(
     me = find_me(cluster, environ, this_host, context)
     _check_visible(environ, len(me.devices))
     if table.form == "group_list":
-        data = ranktable.to_v1_text(table, source.path)
+        data = ranktable.from_servers(cluster.servers)
         file = TableFile(places.shared, data, f"converted from {source.path} ({source.origin})")
     elif os.path.islink(source.path):
         # torch_npu leaves a table that is a link out of account, without a word; ConfigMaps are full of links.

@@ -223,8 +223,8 @@ def test_the_lab_form_goes_by_its_own_ranks() -> None:
 
 def test_the_converted_text_holds_strings_only_and_is_the_same_every_time() -> None:
     table = table_of(group_list(group(pod("x-0", 'a"\u2028', 3, device_ip=None), device_count=1)))
-    text = ranktable.to_v1_text(table, PATH)
-    assert text == ranktable.to_v1_text(table, PATH)
+    text = ranktable.from_servers(ranktable.to_cluster(table, PATH).servers)
+    assert text == ranktable.from_servers(ranktable.to_cluster(table, PATH).servers)
     assert text.startswith(
         b'{"status":"completed","version":"1.0","server_count":"1","server_list":[{"server_id":"a\\"\\u2028"'
     )

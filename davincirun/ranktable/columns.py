@@ -6,34 +6,29 @@ and a launch has each list read as soon as the decoder has made it, while it is 
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import repeat
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
-from davincirun.cluster import Device, LaterDevices
+from davincirun.cluster import DeviceColumns
 from davincirun.ranktable.finding import number
 
 Entry = Dict[str, Any]
 
 _EACH_ADDRESS_UP_TO = 16384  # devices; beyond, telling 131,072 addresses apart takes as long as all the rest
-_new_device = partial(tuple.__new__, Device)  # Device(…) without its Python frame
 
 
 class Columns:
     """A list of devices, read."""
 
-    __slots__ = ("addresses", "device_ids", "id_texts", "joined_addresses", "own_ids", "ranks")
+    __slots__ = ("addresses", "device_ids", "joined_addresses", "own_ids", "ranks")
 
     def __init__(
         self,
-        id_texts: Tuple[Any, ...],
         device_ids: List[int],
         addresses: List[Optional[str]],
         joined_addresses: str,
         ranks: Sequence[int],
         own_ids: Optional[List[Any]],
     ) -> None:
-        self.id_texts = id_texts  # as the table has them
         self.device_ids = device_ids
         self.addresses = addresses
         self.joined_addresses = joined_addresses  # those that are given, with commas between
@@ -43,24 +38,14 @@ class Columns:
     def __len__(self) -> int:
         return len(self.device_ids)
 
-    def devices(self, ranks: Sequence[int], super_pods: bool = False) -> LaterDevices:
+    def devices(self, ranks: Sequence[int], super_pods: bool = False) -> DeviceColumns:
         """The devices, made when they are looked at; ValueError or TypeError for bad ids in `super_pods`."""
         if not super_pods or self.own_ids is None:
-            return LaterDevices(ranks, self._outside_pods)
+            return DeviceColumns(ranks, self.device_ids, self.addresses)
         given = [own_id for own_id in self.own_ids if own_id is not None]
         if len(set(numbers(given))) != len(given):
             raise ValueError("super_device_id is not unique")
-        return LaterDevices(ranks, self._inside_pods)
-
-    def _outside_pods(self, ranks: Sequence[int]) -> Tuple[Device, ...]:
-        return self._made(ranks, repeat(None))
-
-    def _inside_pods(self, ranks: Sequence[int]) -> Tuple[Device, ...]:
-        return self._made(ranks, self.own_ids or ())
-
-    def _made(self, ranks: Sequence[int], own_ids: Iterable[Optional[str]]) -> Tuple[Device, ...]:
-        columns = (ranks, self.device_ids, self.addresses, own_ids, repeat(None), repeat(()))
-        return tuple(map(_new_device, zip(*columns)))
+        return DeviceColumns(ranks, self.device_ids, self.addresses, self.own_ids)
 
 
 class ListReader:
@@ -87,7 +72,7 @@ class ListReader:
         ranks = self._ranks([entry["rank_id"] for entry in entries]) if self._ranked else ()
         in_pod = "super_device_id" in entries[0]
         own_ids = [entry.get("super_device_id") for entry in entries] if in_pod else None
-        return Columns(id_texts, device_ids, addresses, _joined(addresses), ranks, own_ids)
+        return Columns(device_ids, addresses, _joined(addresses), ranks, own_ids)
 
     def _ranks(self, texts: List[str]) -> Sequence[int]:
         """Most tables have their ranks in order, and to tell so takes half the time of reading them."""

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Set
 from davincirun.cluster import Cluster
 from davincirun.errors import RankTableError
 from davincirun.ranktable.document import GROUP_LIST, RankTable
-from davincirun.ranktable.launch import to_cluster, to_v1_text
+from davincirun.ranktable.launch import to_cluster
 from davincirun.ranktable.v1 import from_servers
 from davincirun.ranktable.writing import dumps
 
@@ -34,7 +34,8 @@ def convert(table: RankTable, path: str, target: str) -> Conversion:
             path, "", f"{table.form} can't be written as {target}: {_REASONS.get(table.form, _REASON_2_0)}"
         )
     if table.form == GROUP_LIST:
-        return _from_group_list(table, path, target, cluster)
+        # Names of pods and groups are what this conversion is meant to leave out: nothing is lost.
+        return Conversion(from_servers(cluster.servers, target), [])
     if target == GROUP_LIST:
         return _to_group_list(table, path, cluster)
     return _between_1_0_and_1_2(table, target)
@@ -47,11 +48,6 @@ _REASONS = {
     "1.1": "its ranks on hosts have no place there",
     "2.0": "2.0 names no servers, and its addresses belong to network layers",
 }
-
-
-def _from_group_list(table: RankTable, path: str, target: str, cluster: Cluster) -> Conversion:
-    text = to_v1_text(table, path) if target == "1.0" else from_servers(cluster.servers, "1.2")
-    return Conversion(text, [])  # names of pods and groups are what this conversion is meant to leave out
 
 
 def _between_1_0_and_1_2(table: RankTable, target: str) -> Conversion:

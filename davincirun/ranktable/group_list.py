@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import accumulate, chain
-from json.encoder import encode_basestring_ascii as quoted
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Sequence
 
 from davincirun.cluster import Cluster, Device, Pod, Server
-from davincirun.ranktable.columns import Columns, ListReader, read_lists
-from davincirun.ranktable.v1 import LONGEST_SERVER_ID, table_text
+from davincirun.ranktable.columns import read_lists
+from davincirun.ranktable.v1 import LONGEST_SERVER_ID
 
 Instance = Dict[str, Any]
 _new_pod = partial(tuple.__new__, Pod)  # Pod(…) without its Python frame
@@ -32,19 +31,6 @@ def to_cluster(document: Dict[str, Any]) -> Cluster:
     server_ids = [as_text(instance["server_id"]) for instance in instances]
     pods = list(map(_new_pod, zip(names, server_ids, devices)))
     return Cluster.of(_servers(pods), () if lab else pods)
-
-
-def to_v1_text(document: Dict[str, Any]) -> bytes:
-    """The same cluster as a version-1.0 table, always the same bytes for the same document; raises as `to_cluster`."""
-    read = ListReader(ranked=False).read
-    text = _DevicesText()
-    start = 0
-    servers: Dict[str, List[str]] = {}
-    for instance in in_rank_order(document):
-        columns = read(instance["devices"])
-        servers.setdefault(as_text(instance["server_id"]), []).append(text(columns, start))
-        start += len(columns.id_texts)
-    return table_text("1.0", list(servers.items()))
 
 
 def in_rank_order(document: Dict[str, Any]) -> List[Instance]:
@@ -90,38 +76,6 @@ def as_text(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     raise TypeError("neither a string nor a number")
-
-
-class _DevicesText:
-    """What stands between the brackets of `device`."""
-
-    def __init__(self) -> None:
-        self._heads: Dict[Tuple[Any, ...], List[str]] = {}  # by device ids: what stands before the addresses
-
-    def __call__(self, columns: Columns, start: int) -> str:
-        count = len(columns.id_texts)
-        ranks = range(start, start + count)
-        if None in columns.addresses or not _is_plain(columns.joined_addresses):
-            return ",".join(map(_device_text, columns.id_texts, columns.addresses, ranks))
-        heads = self._heads.get(columns.id_texts)
-        if heads is None:
-            heads = [f'{{"device_id":{quoted(as_text(device_id))},"device_ip":"' for device_id in columns.id_texts]
-            self._heads[columns.id_texts] = heads
-        pieces = [""] * (3 * count)
-        pieces[::3] = heads
-        pieces[1::3] = columns.addresses  # type: ignore[assignment]  # there is no None
-        pieces[2::3] = [f'","rank_id":"{rank}"}},' for rank in ranks]
-        return "".join(pieces)[:-1]
-
-
-def _is_plain(text: str) -> bool:
-    """Whether JSON writes `text` as it is."""
-    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
-
-
-def _device_text(device_id: Any, address: Optional[str], rank: int) -> str:
-    address_text = "" if address is None else f'"device_ip":{quoted(address)},'
-    return f'{{"device_id":{quoted(as_text(device_id))},{address_text}"rank_id":"{rank}"}}'
 
 
 def _check(holder: Dict[str, Any], key: str, length: int) -> None:

@@ -6,7 +6,7 @@ knows every rule, what to say.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, TypeVar, Union
+from typing import Any, Callable, Dict, Union
 
 from davincirun.cluster import Cluster
 from davincirun.errors import RankTableError
@@ -15,7 +15,6 @@ from davincirun.ranktable.columns import folding
 from davincirun.ranktable.document import BIG_BYTES, GROUP_LIST, NotYet, RankTable, collector_paused, inspect, parse
 from davincirun.ranktable.finding import as_error
 
-_T = TypeVar("_T")
 _READERS: Dict[str, Callable[[Dict[str, Any]], Cluster]] = {
     GROUP_LIST: group_list.to_cluster,
     "1.0": v1.to_cluster,
@@ -43,18 +42,9 @@ def to_cluster(table: RankTable, path: str) -> Cluster:
 
     What HCCL and ModelArts' launcher accept is accepted: unknown keys, sparse or high device ids, lenient numbers.
     """
-    return _explained(_READERS[table.form], table, path)
-
-
-def to_v1_text(table: RankTable, path: str) -> bytes:
-    """A group_list table as version 1.0: all scalars strings, the same bytes on every node; RankTableError as above."""
-    return _explained(group_list.to_v1_text, table, path)
-
-
-def _explained(read: Callable[[Dict[str, Any]], _T], table: RankTable, path: str) -> _T:
     try:
         with collector_paused(len(table.text)):
-            return read(table.document)
+            return _READERS[table.form](table.document)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as problem:
         raise _explain(table, path, problem) from None
 

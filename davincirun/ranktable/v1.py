@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 from json.encoder import encode_basestring_ascii as quoted
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from davincirun.cluster import Cluster, Device, Server, SuperPod
+from davincirun.cluster import Cluster, Device, DeviceColumns, Server, SuperPod
 from davincirun.ranktable.columns import Entry, read_lists
 from davincirun.ranktable.finding import number
 
@@ -58,33 +58,61 @@ def _super_pods(entries: Sequence[Entry], own_ids_of: Dict[str, Optional[List[An
 def from_servers(servers: Sequence[Server], version: str = "1.0", super_pods: Sequence[SuperPod] = ()) -> bytes:
     """The 1.0 or 1.2 table of `servers`, always the same bytes for the same values.
 
-    `device_ip` is left out where a device has none (a single server, or the inside of an A3 super pod, needs none);
+    It holds no indentation, and all scalars are strings. `device_ip` is left out where a device has none (a single server, or the inside of an A3 super pod, needs none);
     1.2 adds `super_device_id` and, when there are any, `super_pod_list`.
     """
     if version not in ("1.0", "1.2"):
         raise ValueError(f"servers can be written as 1.0, 1.2 or 2.0, not as {version}")
-    text = _device_text_1_2 if version == "1.2" else _device_text
-    entries = [(server.server_id, map(text, server.devices)) for server in servers]
-    return table_text(version, entries, super_pods if version == "1.2" else ())
-
-
-def table_text(
-    version: str, servers: Sequence[Tuple[str, Iterable[str]]], super_pods: Sequence[SuperPod] = ()
-) -> bytes:
-    """A 1.0 or 1.2 table of (server id, the text of each of its devices): no dictionaries, no indentation."""
+    text = _devices_text_1_2 if version == "1.2" else _DevicesText()
     list_text = ",".join(
-        [f'{{"server_id":{quoted(server_id)},"device":[{",".join(devices)}]}}' for server_id, devices in servers]
+        [f'{{"server_id":{quoted(server.server_id)},"device":[{text(server.devices)}]}}' for server in servers]
     )
-    pods_text = f',"super_pod_list":[{",".join(map(_super_pod_text, super_pods))}]' if super_pods else ""
+    pods = super_pods if version == "1.2" else ()
+    pods_text = f',"super_pod_list":[{",".join(map(_super_pod_text, pods))}]' if pods else ""
     return (
         f'{{"status":"completed","version":"{version}","server_count":"{len(servers)}",'
         f'"server_list":[{list_text}]{pods_text}}}'
     ).encode("ascii")
 
 
+class _DevicesText:
+    """Devices → what stands between the brackets of 1.0's `device`.
+
+    A launch may have to write 131,072 of them: most lists have the same device ids, for which one template serves.
+    """
+
+    def __init__(self) -> None:
+        self._templates: Dict[Tuple[int, ...], str] = {}
+
+    def __call__(self, devices: Sequence[Device]) -> str:
+        if not isinstance(devices, DeviceColumns) or not _are_plain(devices.addresses):
+            return ",".join(map(_device_text, devices))
+        device_ids = tuple(devices.device_ids)
+        template = self._templates.get(device_ids)
+        if template is None:
+            pieces = [f'{{"device_id":"{device_id}","device_ip":"%s","rank_id":"%s"}}' for device_id in device_ids]
+            template = self._templates[device_ids] = ",".join(pieces)
+        values: List[Optional[str]] = [None] * (2 * len(device_ids))
+        values[::2] = devices.addresses
+        values[1::2] = map(str, devices.ranks)
+        return template % tuple(values)
+
+
+def _are_plain(addresses: Sequence[Optional[str]]) -> bool:
+    """Whether all are given, and JSON writes them as they are."""
+    if None in addresses:
+        return False
+    text = "".join(addresses)  # type: ignore[arg-type]  # there is no None
+    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
+
+
 def _device_text(device: Device) -> str:
     address = "" if device.device_ip is None else f'"device_ip":{quoted(device.device_ip)},'
     return f'{{"device_id":"{device.device_id}",{address}"rank_id":"{device.rank}"}}'
+
+
+def _devices_text_1_2(devices: Sequence[Device]) -> str:
+    return ",".join(map(_device_text_1_2, devices))
 
 
 def _device_text_1_2(device: Device) -> str:

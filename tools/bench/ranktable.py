@@ -107,10 +107,10 @@ def launch(name: str) -> None:
     with open(name, "rb") as file:
         found = ranktable.read(file.read(), name)
     if isinstance(found, ranktable.RankTable):
-        ranktable.to_cluster(found, name)
+        cluster = ranktable.to_cluster(found, name)
         if found.form == "group_list":
             with open("out.json", "wb") as out:
-                out.write(ranktable.to_v1_text(found, name))
+                out.write(ranktable.from_servers(cluster.servers))
 
 
 # step: (what it does, the yardstick, how often the yardstick's time and memory it may take)
