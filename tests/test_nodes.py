@@ -7,7 +7,8 @@ import os
 import re
 import signal
 import time
-from typing import Callable, List, Sequence
+import uuid
+from typing import Callable, Dict, List, Sequence
 
 import pytest
 from helpers.launcher import Ended, Launcher
@@ -44,7 +45,7 @@ def tables(ended: List[Ended]) -> List[bytes]:
 
 
 def test_all_nodes_get_the_same_table_ordered_by_rank(job: Start) -> None:
-    with job("prints.py", "RANK_ID", "RANK_SIZE", "NODE_RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT") as nodes:
+    with job("sh", "-c", "echo $RANK_ID of $RANK_SIZE: $LOCAL_RANK on $NODE_RANK, $MASTER_ADDR:$MASTER_PORT") as nodes:
         for rank in (2, 0, 1):
             nodes.start(rank)
         ended = nodes.end()
@@ -56,8 +57,9 @@ def test_all_nodes_get_the_same_table_ordered_by_rank(job: Start) -> None:
         ["2", "3"],
         ["4", "5"],
     ]
-    said = [line for one in ended for line in one.stdout.splitlines()]
-    assert len({line.split("MASTER_ADDR", 1)[-1] for line in said}) <= len(said)
+    said = sorted(line for one in ended for line in one.stdout.splitlines())
+    assert [line.split(", ")[0] for line in said] == [f"{rank} of 6: {rank % 2} on {rank // 2}" for rank in range(6)]
+    assert len({line.split(", ")[1] for line in said}) == 1
     for rank, one in enumerate(ended):
         assert f"ranks {2 * rank}-{2 * rank + 1} of 6" in one.stderr
 
@@ -267,29 +269,61 @@ def test_with_only_a_table_a_node_that_is_done_does_not_hold_the_other(launch: L
         assert nodes.nodes[1].wait() == 0
 
 
+def volcano(index: int, hosts: List[str], address: str) -> Dict[str, str]:
+    names = ",".join(f"{host}.bert" for host in hosts)
+    return {"VC_TASK_INDEX": str(index), "VC_WORKER_NUM": str(len(hosts)), "VC_WORKER_HOSTS": names}
+
+
+def modelarts(index: int, hosts: List[str], address: str) -> Dict[str, str]:
+    own = {"MA_VJ_NAME": "ma-job-77", "MA_CURRENT_INSTANCE_NAME": hosts[index], "MA_CURRENT_HOST_IP": address}
+    return {**volcano(index, hosts, address), **own, "MA_NUM_HOSTS": str(len(hosts))}
+
+
+def modelarts_1(index: int, hosts: List[str], address: str) -> Dict[str, str]:
+    """The first generation, whose pods know neither Volcano nor their own address."""
+    names = {f"BATCH_CUSTOM{number}_HOSTS": f"{host}.ns:6666" for number, host in enumerate(hosts)}
+    own = {"BATCH_JOB_ID": "job77", "BATCH_TASK_CURRENT_INSTANCE": hosts[index], "DLS_TASK_INDEX": str(index)}
+    return {**names, **own, "DLS_TASK_NUMBER": str(len(hosts))}
+
+
 @pytest.mark.parametrize("form", ["1.0", "1.2", "group_list"])
 @pytest.mark.parametrize("count", [2, 3])
-def test_each_node_of_a_volcano_job_starts_its_own_cards(launch: Launcher, tmp_path, form: str, count: int) -> None:
-    document = json.loads(table_of([f"10.7.0.{index + 1}" for index in range(count)], cards=2))
-    document["version"] = form
-    if form == "1.2":
-        for server in document["server_list"]:
-            for device in server["device"]:
-                device["super_device_id"] = device["rank_id"]
+@pytest.mark.parametrize("platform", [volcano, modelarts, modelarts_1])
+def test_each_node_of_a_platform_s_job_starts_its_own_cards(
+    launch: Launcher, tmp_path, platform: Callable[..., Dict[str, str]], form: str, count: int
+) -> None:
+    addresses = [f"127.0.0.{index + 1}" for index in range(count)]
+    hosts = [f"bert-worker-{index}" for index in range(count)]
+    folder = tmp_path / "config"
+    folder.mkdir()
+    (folder / "jobstart_hccl.json").write_text(platform_s_table(form, addresses, hosts))
+    command = ["sh", "-c", "echo rank $RANK_ID of $RANK_SIZE on node $NODE_RANK"]
+    with Job(launch, command, ["--job-id", uuid.uuid4().hex]) as nodes:
+        for index, address in enumerate(addresses):
+            env = {**platform(index, hosts, address), "RANK_TABLE_FILE": str(folder)}
+            nodes.start_as_told(index, workers=None, env=env)
+        ended = nodes.end()
+    assert [one.status for one in ended] == [0] * count, ended
+    for index, one in enumerate(ended):
+        own = [f"rank {rank} of {2 * count} on node {index}" for rank in (2 * index, 2 * index + 1)]
+        assert sorted(one.stdout.splitlines()) == own, one
+
+
+def platform_s_table(form: str, addresses: List[str], hosts: List[str]) -> str:
+    """A table of servers with two cards each."""
+    document = json.loads(table_of(addresses, cards=2))
+    servers = document["server_list"]
     if form == "group_list":
         instances = [
-            {"pod_name": f"bert-worker-{index}", "server_id": server["server_id"], "devices": server["device"]}
-            for index, server in enumerate(document["server_list"])
+            {"pod_name": host, "server_id": server["server_id"], "devices": server["device"]}
+            for host, server in zip(hosts, servers)
         ]
-        group = {"group_name": "g", "device_count": str(2 * count), "instance_count": str(count)}
-        document = {"status": "completed", "group_count": "1", "group_list": [{**group, "instance_list": instances}]}
-    table = tmp_path / "table.json"
-    table.write_text(json.dumps(document))
-    hosts = ",".join(f"bert-worker-{index}.bert" for index in range(count))
-    for index in range(count):
-        env = {"VC_TASK_INDEX": str(index), "VC_WORKER_NUM": str(count), "VC_WORKER_HOSTS": hosts}
-        options = ["--rank-table", str(table), "--dry-run", "--json"]
-        ended = launch.run("true", workers=None, options=options, env=env)
-        plan = json.loads(ended.stdout)
-        assert [one["rank"] for one in plan["workers"]] == [2 * index, 2 * index + 1], ended
-        assert (plan["node_rank"], plan["node_count"]) == (index, count)
+        group = {"group_name": "g", "device_count": str(2 * len(hosts)), "instance_count": str(len(hosts))}
+        return json.dumps(
+            {"status": "completed", "group_count": "1", "group_list": [{**group, "instance_list": instances}]}
+        )
+    if form == "1.2":
+        for server in servers:
+            for device in server["device"]:
+                device["super_device_id"] = device["rank_id"]
+    return json.dumps({**document, "version": form})

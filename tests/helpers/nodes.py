@@ -24,7 +24,11 @@ class Job:
 
     def start(self, rank: int, *options: str, env: Mapping[str, str] = {}, **how: Any) -> Running:
         """Start the launcher of one node."""
-        given = [*self._options, "--node-rank", str(rank), *options]
+        return self.start_as_told(rank, "--node-rank", str(rank), *options, env=env, **how)
+
+    def start_as_told(self, rank: int, *options: str, env: Mapping[str, str] = {}, **how: Any) -> Running:
+        """The same, where the environment tells which node it is."""
+        given = [*self._options, *options]
         running = self._stack.enter_context(self._launch(*self._command, options=given, env=env, **how))
         self.nodes[rank] = running
         return running
