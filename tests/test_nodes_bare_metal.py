@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from typing import Iterator, List, Optional
+from typing import Iterator, List, Optional, Sequence
 
 import pytest
 from helpers.launcher import ROOT, WORKERS
@@ -39,18 +39,38 @@ class Shell:
             cluster.start_sshd(index)
         self._daemons = set(self._processes())
 
-    def start(self, *command: str, options: "tuple[str, ...]" = ("--simulate", "2"), hosts: str = "") -> None:
+    def start(
+        self, *command: str, options: "tuple[str, ...]" = ("--simulate", "2"), hosts: str = "", tools: str = ""
+    ) -> None:
+        """`tools` is a folder that comes first on PATH."""
         path = os.path.join(self.cluster.folder, "hostfile")
         with open(path, "w") as file:
             file.write(hosts or "".join(f"{name} slots=8\n" for name in self.cluster.names))
         argv = [self.mpi.python, DROP_IN, "--hosts", path, "--log-dir", "/tmp/log", "--no-prefix", *options, *command]
-        env = {"PATH": self.mpi.path, "SSHD_PORT": str(SSH_PORT), "PYTHONDONTWRITEBYTECODE": "1"}
+        path_variable = f"{tools}:{self.mpi.path}" if tools else self.mpi.path
+        env = {"PATH": path_variable, "SSHD_PORT": str(SSH_PORT), "PYTHONDONTWRITEBYTECODE": "1"}
         self._process = self.cluster.start(0, argv, env, self._output)
 
     @property
     def output(self) -> str:
         with open(self._output, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
+
+    def fake_cards(self, counts: Sequence[int]) -> str:
+        """A folder of fake tools, which tell of so many cards on each node."""
+        folder = os.path.join(self.cluster.folder, "tools")
+        os.mkdir(folder)
+        cases = ""
+        for index, count in enumerate(counts):
+            addresses = ",".join(f"{card}:10.20.{index}.{card + 1}" for card in range(count))
+            cases += f"{self.cluster.names[index]}) FAKE_ASCEND='910b:{count}; ip={addresses}' ;; "
+        for name in ("npu-smi", "hccn_tool"):
+            path = os.path.join(folder, name)
+            with open(path, "w") as file:
+                file.write(f"#!/bin/sh\ncase $(hostname) in {cases}esac\nexport FAKE_ASCEND\n")
+                file.write(f'exec "{self.mpi.python}" -S "{ROOT}/tools/fake_ascend/{name}" "$@"\n')
+            os.chmod(path, 0o755)
+        return folder
 
     def read_until(self, text: str, times: int) -> None:
         assert wait_until(lambda: self.output.count(text) >= times, SECONDS), self.output
@@ -99,6 +119,17 @@ def test_one_command_starts_all_nodes_with_one_table(shell: Shell) -> None:
     assert [(rank, node) for rank, node, _ in said] == [(str(rank), str(rank // 2)) for rank in range(6)], shell.output
     assert len({table for _, _, table in said}) == 1
     assert shell.output.rstrip().endswith("davincirun: all nodes finished")
+    assert shell.left() == []
+
+
+def test_nodes_with_four_four_and_two_cards_make_one_job_of_ten_ranks(shell: Shell) -> None:
+    """Each node finds its own cards; that of the last fails."""
+    script = "echo rank $RANK_ID of $RANK_SIZE on $(hostname); [ $RANK_ID = 9 ] || exec sleep 100; sleep 1; exit 7"
+    shell.start("sh", "-c", script, options=(), tools=shell.fake_cards([4, 4, 2]))
+    assert shell.wait() == 7, shell.output
+    said = sorted(set(re.findall(r"rank (\d) of 10 on node(\d)", shell.output)))  # the summary repeats the last
+    assert said == [(str(rank), str(rank // 4)) for rank in range(10)], shell.output
+    assert re.search(r"^davincirun: node 2 \(node2\): rank 9 .*; all nodes were stopped$", shell.output, re.M)
     assert shell.left() == []
 
 
