@@ -14,10 +14,13 @@ from helpers.nodes import free_port
 
 from davincirun.lifecycle import NodeFailed
 from davincirun.platforms import Explicit, find_context
+from davincirun.rendezvous import liaison as meetings
 from davincirun.rendezvous.agreement import Agreement
 from davincirun.rendezvous.contribution import Card, Contribution
-from davincirun.rendezvous.liaison import Liaison
+from davincirun.rendezvous.liaison import Liaison, Orders
 from davincirun.rendezvous.news import Done, News, Progress, Refused
+from davincirun.rendezvous.server import Server
+from davincirun.rendezvous.sockets import Place
 from davincirun.rendezvous.terms import Terms
 from davincirun.rendezvous.ways import meeting
 from davincirun.rendezvous.wire import job_key
@@ -26,23 +29,21 @@ COUNT = 16
 PATIENCE = 30.0
 
 
-class Launcher:
-    """The meeting's side of one launcher."""
+class Side:
+    """Whoever takes part in a meeting."""
 
-    def __init__(self, where: str, rank: Optional[int], terms: Terms, name: str = "") -> None:
-        self.mine = contribution(rank, terms.node_count, name or f"host{rank}")
-        context = find_context({}, Explicit(terms.node_count, rank))
-        self._liaison = Liaison(meeting(where, "run", self.mine, terms, context))
+    def __init__(self, meeting: "meetings.Meeting") -> None:
+        self._liaison = Liaison(meeting)
         self.news: List[News] = []
 
-    def wait_for(self, kind: Type[News], seconds: float = PATIENCE) -> News:
-        """The first news of this kind, taken from what has come or comes."""
+    def wait_for(self, kind: Type[News], seconds: float = PATIENCE, past: int = 0) -> News:
+        """The first news of this kind, taken from what has come or comes; `past` earlier ones are left out."""
         deadline = time.monotonic() + seconds
         while True:
-            found = next((news for news in self.news if isinstance(news, kind)), None)
-            if found is not None:
-                return found
-            assert time.monotonic() < deadline, f"{self.mine.title}: no {kind.__name__} among {self.news}"
+            found = [news for news in self.news if isinstance(news, kind)]
+            if len(found) > past:
+                return found[past]
+            assert time.monotonic() < deadline, f"{self}: no {kind.__name__} among {self.news}"
             time.sleep(0.01)
             self.news += self._liaison.take()
 
@@ -55,6 +56,18 @@ class Launcher:
     def close(self) -> None:
         self._liaison.leave(PATIENCE)
         self._liaison.close()
+
+
+class Launcher(Side):
+    """The meeting's side of one launcher."""
+
+    def __init__(self, where: str, rank: Optional[int], terms: Terms, name: str = "") -> None:
+        self.mine = contribution(rank, terms.node_count, name or f"host{rank}")
+        context = find_context({}, Explicit(terms.node_count, rank))
+        super().__init__(meeting(where, "run", self.mine, terms, context))
+
+    def __str__(self) -> str:
+        return self.mine.title
 
 
 class Meeting:
@@ -162,6 +175,33 @@ def test_the_first_of_two_failures_is_everybody_s(way: Callable[[], Meeting]) ->
         next(one for one in launchers if one.mine.node_rank == failure.node_rank).give(failure)
     verdicts = {one.wait_for(NodeFailed) for one in launchers}
     assert len(verdicts) == 1 and verdicts <= set(failures)
+
+
+def test_a_node_that_mpirun_lost_before_we_did_is_the_cause_of_its_stopping_another() -> None:
+    """mpirun tells the launchers on the other nodes to stop at once; that a node is gone, the meeting learns later."""
+    terms = Terms(job_key("run"), 2, (), 60.0, 1.0)
+    server = Server(Place(("127.0.0.1",), (0,)), None, terms)
+    server.open()
+    conductor = Side(server)
+    where = f"point://127.0.0.1:{server.port}"
+    other, orders = Launcher(where, 0, terms), Orders()
+    lost = meeting(where, "run", contribution(1, 2, "host1"), terms, find_context({}, Explicit(2, 1)))
+    try:
+        lost.put(orders)
+        assert lost.wait_for_all(orders, lambda news: None)
+        other.wait_for(Agreement)
+        stopped = NodeFailed(0, "host0", 143, problem="stopped by SIGTERM")
+        other.give(stopped)
+        assert conductor.wait_for(NodeFailed) == stopped
+    finally:
+        lost.close()  # without a word
+        orders.close()
+        other.leave()
+        conductor.leave()
+    named = conductor.wait_for(NodeFailed, past=1)
+    assert (named.node_rank, named.host, named.status) == (1, "host1", 1) and "vanished" in named.problem
+    other.close()
+    conductor.close()
 
 
 @pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd isn't installed")

@@ -58,8 +58,8 @@ def _super_pods(entries: Sequence[Entry], own_ids_of: Dict[str, Optional[List[An
 def from_servers(servers: Sequence[Server], version: str = "1.0", super_pods: Sequence[SuperPod] = ()) -> bytes:
     """The 1.0 or 1.2 table of `servers`, always the same bytes for the same values.
 
-    It holds no indentation, and all scalars are strings. `device_ip` is left out where a device has none (a single server, or the inside of an A3 super pod, needs none);
-    1.2 adds `super_device_id` and, when there are any, `super_pod_list`.
+    No indentation, all scalars strings. `device_ip` is left out where a device has none (a single server, or the inside
+    of an A3 super pod, needs none); 1.2 adds `super_device_id` and, when there are any, `super_pod_list`.
     """
     if version not in ("1.0", "1.2"):
         raise ValueError(f"servers can be written as 1.0, 1.2 or 2.0, not as {version}")
