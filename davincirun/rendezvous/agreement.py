@@ -92,7 +92,12 @@ def loads(data: bytes) -> Agreement:
 
 def _from_json(value: Dict[str, Any]) -> Agreement:
     try:
-        nodes = tuple(Node._make(node)._replace(addresses=tuple(node[3])) for node in value["nodes"])
+        nodes = tuple(
+            [
+                Node(nonce, server_id, host, tuple(addresses), first_rank, card_count)
+                for nonce, server_id, host, addresses, first_rank, card_count in value["nodes"]
+            ]
+        )
         return Agreement(value["table"].encode("ascii"), value["job_id"], nodes, tuple(value["notes"]))
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"no agreement: {error!r}") from None

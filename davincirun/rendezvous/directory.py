@@ -96,7 +96,8 @@ class Directory(Store):
             self._forget_watch()
             self._watch_fd = files.watch(self._of(folder))
             self._watched = folder
-            seconds = min(seconds, 0.01)  # something may have come between the last look and the watch
+            if self._watch_fd is not None:
+                seconds = min(seconds, 0.01)  # something may have come between the last look and the watch
         orders.wait([] if self._watch_fd is None else [self._watch_fd], seconds)
         if self._watch_fd is not None:
             files.forget_events(self._watch_fd)

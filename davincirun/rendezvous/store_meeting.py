@@ -4,7 +4,8 @@
     <nonce>/nodes/<node>   a contribution, laid down for the gathering of that very leader
     <nonce>/agreed         the agreement; failed-to-agree: why there is none
     <nonce>/refused-<n>    why the launcher with that nonce isn't taken
-    <nonce>/beats/<rank>   a value that goes on changing while that node lives; `done` after
+    <nonce>/beat           of the leader: a value that goes on changing while it lives; `done` after
+    <nonce>/beats/<rank>   the same of each other node
     <nonce>/failed         the first failure; whoever creates it first is right, everywhere
 
 Node 0 gathers; without node ranks, whoever comes first. Only the leader reads what all others wrote, and all others
@@ -49,6 +50,8 @@ class StoreMeeting(Meeting):
         self._leader = ""  # the nonce of the leader we gave our contribution to
         self._laid_down = ""  # what there is of ours, should we leave before the agreement
         self._was_out_of_reach = False
+        self._record: Optional[bytes] = None  # the leader's, as it was last read
+        self._record_since = 0.0
         self._missing = ""  # as the leader says
         self._names: Dict[str, str] = {}  # by nonce: under which name it came
         self._beat = 0
@@ -152,22 +155,24 @@ class StoreMeeting(Meeting):
     def _gather(self, tell: Tell) -> None:
         """Enter all who come; the agreement when they are complete. Returns without one when another leader came."""
         self._roll.add(self._mine)
-        next_beat = time.monotonic() + BEAT_SECONDS
+        said, next_beat = "", 0.0
         try:
             while not self._roll.is_complete:
-                self._pass_time(tell, self._roll.missing())
-                if time.monotonic() >= next_beat:
+                missing = self._roll.missing()
+                self._pass_time(tell, missing)
+                if missing != said or time.monotonic() >= next_beat:
                     if not self._still_leads():
                         return
                     self._store.put("leader", self._leader_record())
-                    next_beat = time.monotonic() + BEAT_SECONDS
+                    said, next_beat = missing, time.monotonic() + BEAT_SECONDS
                 looked = time.monotonic()
                 self._enter(tell)
                 if self._roll.is_complete:
                     self._strike_off_who_left()
+                elif self._roll.missing() == missing:
+                    self._store.wait(f"{self._leader}/nodes", self._orders, next_beat - time.monotonic())
                 else:  # many come at once: not one look for each of them
                     self._orders.wait([], min(_REST * (time.monotonic() - looked), BEAT_SECONDS))
-                    self._store.wait(f"{self._leader}/nodes", self._orders, BEAT_SECONDS)
             agreement = agreements.combine(self._roll.contributions)
         except RendezvousError as error:
             self._store.put(f"{self._leader}/failed-to-agree", str(error).encode("utf-8", "replace"))
@@ -219,11 +224,14 @@ class StoreMeeting(Meeting):
                     raise RendezvousError(come_already(contributions.loads(there)))
                 return
         self._laid_down = name
-        beaten, missing = time.monotonic(), self._missing
-        record: Optional[bytes] = None
+        next_question = time.monotonic() + BEAT_SECONDS
         pause = self._store.first_pause_seconds
         while True:
-            self._pass_time(tell, missing)
+            if time.monotonic() >= next_question or not self._schedule.pause_seconds:
+                if not self._leader_says_who_is_missing():
+                    return
+                next_question = time.monotonic() + BEAT_SECONDS
+            self._pass_time(tell, self._missing)
             for last, data in self._store.news_in(self._leader).items():
                 if last == "agreed":
                     self._accept(data, tell)
@@ -232,16 +240,21 @@ class StoreMeeting(Meeting):
                     raise RendezvousError(data.decode("utf-8", "replace"))
                 if last == f"refused-{self._mine.nonce}":
                     raise RendezvousError(data.decode("utf-8", "replace"))
-            now = time.monotonic()
-            if now - beaten > BEAT_SECONDS:
-                beaten, before, record = now, record, self._store.get("leader")
-                if record is not None:
-                    leader = json.loads(record.decode("ascii"))
-                    if leader["nonce"] != self._leader:
-                        return
-                    missing = leader["missing"] if record != before else f"{leader['host']}, which gathers the others"
-            self._store.wait(self._leader, self._orders, pause)
+            self._store.wait(self._leader, self._orders, min(pause, self._schedule.pause_seconds))
             pause = min(pause * 1.5, LOOK_SECONDS)
+
+    def _leader_says_who_is_missing(self) -> bool:
+        """False: it is another leader than ours that says something."""
+        now = time.monotonic()
+        record = self._store.get("leader")
+        if record is None:
+            return True
+        if record != self._record:
+            self._record, self._record_since = record, now
+        leader = json.loads(record.decode("ascii"))
+        is_silent = now - self._record_since > STALE_SECONDS
+        self._missing = f"{leader['host']}, which gathers the others" if is_silent else leader["missing"]
+        return bool(leader["nonce"] == self._leader)
 
     def _accept(self, data: bytes, tell: Tell) -> None:
         """Take the agreement; one without us is an old run's, if its leader has no beat, else we are one too many."""
@@ -281,7 +294,7 @@ class StoreMeeting(Meeting):
             except StoreError as error:
                 if watch.out_of_reach(str(error), tell):
                     return
-            self._store.wait(self._leader, orders, LOOK_SECONDS)
+            self._store.wait(self._leader, orders, min(LOOK_SECONDS, watch.beat_seconds))
 
     def _tidy(self, watch: Watch) -> None:
         """The leader removes the run's traces; after a failure the others may still have to read of it."""

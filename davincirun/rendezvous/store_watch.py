@@ -15,7 +15,7 @@ from davincirun.rendezvous.store import Store
 from davincirun.report import duration
 
 _DONE = b"done"
-_LONGEST_BEAT_SECONDS = 10.0
+_SHORTEST_BEAT_SECONDS, _LONGEST_BEAT_SECONDS = 0.05, 10.0
 _ABSENT_SECONDS = 3.0  # between two looks that should be half a second apart: the store was away
 
 
@@ -28,13 +28,15 @@ class Watch:
         self._agreement = agreement
         self._rank = agreement.rank_of(nonce) or 0
         self._leader_rank = agreement.rank_of(round_name) or 0
+        self._leads = self._rank == self._leader_rank
+        # All read the leader's beat and it alone reads theirs: no folder of N files is listed by N nodes.
+        self._beat_name = f"{round_name}/beat" if self._leads else f"{round_name}/beats/{self._rank}"
         self._silence_seconds = silence_seconds
-        self._beat_seconds = min(max(silence_seconds / 5, 0.2), _LONGEST_BEAT_SECONDS)
+        self.beat_seconds = min(max(silence_seconds / 5, _SHORTEST_BEAT_SECONDS), _LONGEST_BEAT_SECONDS)
         self._heard: Dict[int, float] = {rank: time.monotonic() for rank in self._watched()}
         self._next_beat = 0.0
         self._beat = 0
         self._is_done = False
-        self._last_heard: Optional[bytes] = None
         self._reached = time.monotonic()
         self._has_warned = False
         self.verdict: Optional[NodeFailed] = None
@@ -42,7 +44,7 @@ class Watch:
 
     def _watched(self) -> Tuple[int, ...]:
         """The leader watches all, all watch the leader."""
-        others = range(len(self._agreement.nodes)) if self._rank == self._leader_rank else (self._leader_rank,)
+        others = range(len(self._agreement.nodes)) if self._leads else (self._leader_rank,)
         return tuple(rank for rank in others if rank != self._rank)
 
     def look(self, orders: Sequence[Order], tell: Tell) -> bool:
@@ -59,15 +61,21 @@ class Watch:
         now = time.monotonic()
         if self._is_done or now >= self._next_beat:
             self._beat += 1
-            self._store.put(f"{self._round}/beats/{self._rank}", _DONE if self._is_done else str(self._beat).encode())
-            self._next_beat = now + self._beat_seconds
-            self._listen(tell)
-        failed = self._store.news_in(self._round).get("failed")
-        if failed is not None and self.verdict is None:
-            self.verdict = failure_from_json(json.loads(failed.decode("ascii")))
+            self._store.put(self._beat_name, _DONE if self._is_done else str(self._beat).encode())
+            self._next_beat = now + self.beat_seconds
+            if self._leads:
+                for name, value in self._store.news_in(f"{self._round}/beats").items():
+                    self._hear(int(name) if name.isdigit() else -1, value)
+        news = self._store.news_in(self._round)
+        if "beat" in news:
+            self._hear(self._leader_rank, news["beat"])
+        if "failed" in news and self.verdict is None:
+            self.verdict = failure_from_json(json.loads(news["failed"].decode("ascii")))
             tell(self.verdict)
+        if self.verdict is None:
+            self._name_the_silent()
         self._reached = now
-        is_needed = self._rank == self._leader_rank and self._heard and self.verdict is None
+        is_needed = self._leads and self._heard and self.verdict is None
         return self._is_done and not is_needed
 
     def out_of_reach(self, problem: str, tell: Tell) -> bool:
@@ -77,24 +85,16 @@ class Watch:
             tell(Warned(f"{self._store}: {problem}; until it is back, failures on other nodes aren't noticed here"))
         return self._is_done
 
-    def _listen(self, tell: Tell) -> None:
+    def _hear(self, rank: int, beat: bytes) -> None:
+        if rank in self._heard:
+            self._heard[rank] = time.monotonic()
+            if beat == _DONE:
+                del self._heard[rank]
+
+    def _name_the_silent(self) -> None:
         now = time.monotonic()
-        if self._rank == self._leader_rank:
-            beats = self._store.news_in(f"{self._round}/beats")
-        else:
-            value = self._store.get(f"{self._round}/beats/{self._leader_rank}")
-            beats = {} if value is None or value == self._last_heard else {str(self._leader_rank): value}
-            self._last_heard = value
-        for name, value in beats.items():
-            rank = int(name) if name.isdigit() else -1
-            if rank in self._heard:
-                self._heard[rank] = now
-                if value == _DONE:
-                    del self._heard[rank]
-        if self._silence_seconds <= 0 or self.verdict is not None:
-            return
         for rank, since in self._heard.items():
-            if now - since > self._silence_seconds:
+            if now - since > self._silence_seconds > 0:
                 node = self._agreement.nodes[rank]
                 problem = f"vanished: nothing has been heard of it for {duration(now - since)}"
                 failure = NodeFailed(rank, node.host, VANISHED_STATUS, problem=problem)
@@ -103,6 +103,6 @@ class Watch:
 
     def _forgive_the_others_for_our_absence(self) -> None:
         away = time.monotonic() - self._reached
-        if away > self._beat_seconds + _ABSENT_SECONDS:
+        if away > self.beat_seconds + _ABSENT_SECONDS:
             self._heard = {rank: since + away for rank, since in self._heard.items()}
             self._has_warned = False
