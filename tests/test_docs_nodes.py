@@ -16,6 +16,7 @@ from davincirun.platforms import find_context
 yaml = pytest.importorskip("yaml")
 FOLDER = os.path.join(ROOT, "docs", "kubernetes")
 MANIFESTS = sorted(name for name in os.listdir(FOLDER) if name.endswith(".yaml"))
+CRD = os.environ.get("DAVINCIRUN_TEST_VOLCANO_CRD", "")  # config/crd/volcano/bases/ in Volcano's repository
 JOB_KEYS = {"schedulerName", "minAvailable", "plugins", "policies", "maxRetry", "tasks"}  # of the CRD's spec
 TASK_KEYS = {"name", "replicas", "template", "minAvailable", "policies", "maxRetry"}
 EVENTS = {"PodFailed", "PodEvicted", "TaskCompleted", "Unknown", "*", "OutOfSync", "CommandIssued", "JobUnknown"}
@@ -48,6 +49,34 @@ def test_a_manifest_is_a_volcano_job(name: str) -> None:
         volumes = {volume["name"] for volume in pod["volumes"]}
         for container in pod["containers"]:
             assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+
+
+@pytest.mark.skipif(not CRD, reason="DAVINCIRUN_TEST_VOLCANO_CRD doesn't name Volcano's batch.volcano.sh_jobs.yaml")
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_manifest_is_what_volcano_s_published_schema_wants(name: str) -> None:
+    """Strictly: the API server would drop keys it doesn't know without a word."""
+    jsonschema = pytest.importorskip("jsonschema")
+    with open(CRD, encoding="utf-8") as file:
+        versions = yaml.safe_load(file)["spec"]["versions"]
+    (schema,) = [one["schema"]["openAPIV3Schema"] for one in versions if one["name"] == "v1alpha1"]
+    schema["properties"]["metadata"] = {"type": "object"}
+    forbid_unknown_keys(schema)
+    jsonschema.validate(job(name), schema)
+
+
+def forbid_unknown_keys(schema: Any) -> None:
+    """Make plain JSON Schema of Kubernetes' dialect, in place."""
+    if not isinstance(schema, dict):
+        return
+    if schema.get("x-kubernetes-int-or-string"):
+        schema.pop("type", None)
+    is_open = schema.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in schema
+    if "properties" in schema and not is_open:
+        schema["additionalProperties"] = False
+    for key, inner in schema.items():
+        for one in inner if isinstance(inner, list) else [inner]:
+            if key not in ("default", "enum"):
+                forbid_unknown_keys(one)
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
