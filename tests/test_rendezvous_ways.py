@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import select
 import shutil
 import time
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Callable, Dict, Iterator, List, Optional, Type
+from typing import Callable, Dict, Iterator, List, Optional, Tuple, Type, Union
 
 import pytest
 from helpers.etcd import Etcd
@@ -18,13 +19,14 @@ from davincirun.rendezvous import liaison as meetings
 from davincirun.rendezvous.agreement import Agreement
 from davincirun.rendezvous.contribution import Card, Contribution
 from davincirun.rendezvous.liaison import Liaison, Orders
-from davincirun.rendezvous.news import Done, News, Progress, Refused
+from davincirun.rendezvous.news import Done, News, Progress, Refused, Warned
 from davincirun.rendezvous.server import Server
 from davincirun.rendezvous.sockets import Place
 from davincirun.rendezvous.terms import Terms
 from davincirun.rendezvous.ways import meeting
 from davincirun.rendezvous.wire import job_key
 
+Kind = Union[Type[News], Tuple[Type[News], ...]]
 COUNT = 16
 PATIENCE = 30.0
 
@@ -36,15 +38,15 @@ class Side:
         self._liaison = Liaison(meeting)
         self.news: List[News] = []
 
-    def wait_for(self, kind: Type[News], seconds: float = PATIENCE, past: int = 0) -> News:
-        """The first news of this kind, taken from what has come or comes; `past` earlier ones are left out."""
+    def wait_for(self, kind: Kind, seconds: float = PATIENCE, past: int = 0, that: str = "") -> News:
+        """The first news of this kind that says `that`, come or yet to come; `past` earlier ones are left out."""
         deadline = time.monotonic() + seconds
         while True:
-            found = [news for news in self.news if isinstance(news, kind)]
+            found = [news for news in self.news if isinstance(news, kind) and that in str(news)]
             if len(found) > past:
                 return found[past]
-            assert time.monotonic() < deadline, f"{self}: no {kind.__name__} among {self.news}"
-            time.sleep(0.01)
+            ready, _, _ = select.select([self._liaison.fd], [], [], max(deadline - time.monotonic(), 0))
+            assert ready, f"{self}: no {kind} among {self.news}"
             self.news += self._liaison.take()
 
     def give(self, order: NodeFailed) -> None:
@@ -148,10 +150,8 @@ def test_one_that_comes_twice_is_refused_and_the_others_go_on(way: Callable[[], 
     launchers += [meeting.join(3), meeting.join(3)]
     outcomes: Dict[str, int] = {"agreed": 0, "refused": 0}
     for one in launchers:
-        while not any(isinstance(news, (Agreement, Refused)) for news in one.news):
-            one.news += one._liaison.take()
-            time.sleep(0.01)
-        outcomes["refused" if any(isinstance(news, Refused) for news in one.news) else "agreed"] += 1
+        outcome = one.wait_for((Agreement, Refused))
+        outcomes["refused" if isinstance(outcome, Refused) else "agreed"] += 1
     assert outcomes == {"agreed": COUNT, "refused": 1}
     (refused,) = [news for one in launchers for news in one.news if isinstance(news, Refused)]
     assert "node 3 (host3) has come already" in refused.text
@@ -215,7 +215,8 @@ class TestEtcd:
             for one in launchers:
                 one.wait_for(Progress)
             etcd.stop()
-            time.sleep(1.0)
+            for one in launchers:
+                one.wait_for(Progress, that="trying again")
             etcd.start()
             launchers.append(meeting.join(1))
             assert len({one.wait_for(Agreement, 60).table for one in launchers}) == 1
@@ -227,7 +228,8 @@ class TestEtcd:
             for one in launchers:
                 one.wait_for(Agreement)
             etcd.stop()
-            time.sleep(4.0)
+            for one in launchers:  # for longer than a node may be silent, and than a lease lasts
+                one.wait_for(Warned)
             etcd.start()
             failure = NodeFailed(3, "host3", 7, problem="failed")
             launchers[0].give(failure)

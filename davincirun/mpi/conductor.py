@@ -27,7 +27,7 @@ from davincirun.wakeup import Wakeup
 MPIRUN = -1  # its place among the ranks in `Processes` and `Output`
 GRACE_RESERVE_SECONDS = 5.0  # the shims give the grace; this much later we stop waiting for them
 MPIRUN_PATIENCE_SECONDS = 5.0  # from the last shim's end to mpirun's
-FAILED_PATIENCE_SECONDS = 1.5  # the same when the job has failed: 4.1 then waits four seconds for nobody
+FAILED_PATIENCE_SECONDS = 1.0  # the same when the job has failed: 4.1 then waits four seconds for nobody
 
 
 class Conductor(Supervisor):

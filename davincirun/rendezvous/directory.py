@@ -30,6 +30,7 @@ class Directory(Store):
         self._count = 0
         self._watch_fd: Optional[int] = None
         self._watched = ""
+        self._blind_seconds = 0.0  # how long to wait next without a watch
 
     def __str__(self) -> str:
         return f"the shared directory {self._path}"
@@ -92,11 +93,16 @@ class Directory(Store):
             raise self._error(error) from None
 
     def wait(self, folder: str, orders: Orders, seconds: float) -> None:
-        if self._watched != folder or self._watch_fd is None:
+        if self._watched != folder:
             self._forget_watch()
-            self._watch_fd = files.watch(self._of(folder))
             self._watched = folder
-            if self._watch_fd is not None:
+            self._blind_seconds = self.first_pause_seconds
+        if self._watch_fd is None:
+            self._watch_fd = files.watch(self._of(folder))
+            if self._watch_fd is None:  # the folder isn't there yet, or the machine has no watch to spare
+                seconds = min(seconds, self._blind_seconds)
+                self._blind_seconds *= 1.5
+            else:
                 seconds = min(seconds, 0.01)  # something may have come between the last look and the watch
         orders.wait([] if self._watch_fd is None else [self._watch_fd], seconds)
         if self._watch_fd is not None:

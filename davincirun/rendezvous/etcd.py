@@ -19,6 +19,7 @@ from davincirun.rendezvous.store import Store, StoreError
 PREFIX = "/davincirun"
 _CALL_SECONDS = 5.0
 _SHORTEST_LEASE_SECONDS = 5
+_ENDLESS_SILENCE_LEASE_SECONDS = 60  # where silence is no failure, what a crashed launcher leaves still has to go
 
 
 class Etcd(Store):
@@ -31,7 +32,7 @@ class Etcd(Store):
         self._turn = 0
         self._run = run
         self._is_tls = is_tls
-        self._lease_seconds = max(int(silence_seconds), _SHORTEST_LEASE_SECONDS)
+        self._lease_seconds = max(int(silence_seconds or _ENDLESS_SILENCE_LEASE_SECONDS), _SHORTEST_LEASE_SECONDS)
         self._lease: Optional[str] = None
         self._next_stay = 0.0
         self._own: Dict[str, bytes] = {}  # what hangs on the lease
@@ -39,6 +40,10 @@ class Etcd(Store):
         self._revision = 0  # of the last answer
         self._connection: Optional[http.client.HTTPConnection] = None
         self._stream: Optional[_Stream] = None
+
+    @property
+    def look_seconds(self) -> float:
+        return super().look_seconds if self._stream is None else self._lease_seconds / 3
 
     def __str__(self) -> str:
         return "etcd at " + ", ".join(f"{host}:{port}" for host, port in self._endpoints)

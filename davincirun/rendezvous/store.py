@@ -18,7 +18,12 @@ class StoreError(Exception):
 class Store:
     """Small values by name, in folders. Every method may raise StoreError."""
 
-    first_pause_seconds = 0.02  # between looks, which a store that tells of changes may have few of
+    first_pause_seconds = 0.02  # between looks, which grow longer
+
+    @property
+    def look_seconds(self) -> float:
+        """The longest pause between looks: how old news may get, where nothing tells of them."""
+        return 1.0
 
     def create(self, name: str, value: bytes) -> bool:
         """Set `name`, which no value may have yet; False: it has one."""

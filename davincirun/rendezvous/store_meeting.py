@@ -34,7 +34,7 @@ from davincirun.rendezvous.store_watch import Watch
 from davincirun.rendezvous.terms import Terms
 
 BEAT_SECONDS = 0.5  # of a leader that gathers
-LOOK_SECONDS = 1.0  # how old news may get where nothing tells of them
+ASK_SECONDS = 5.0  # how late a follower may learn that another leads now
 _REST = 4  # times as long as looking took
 STALE_SECONDS = 2.5  # without a new beat
 
@@ -224,13 +224,13 @@ class StoreMeeting(Meeting):
                     raise RendezvousError(come_already(contributions.loads(there)))
                 return
         self._laid_down = name
-        next_question = time.monotonic() + BEAT_SECONDS
+        next_question = time.monotonic() + ASK_SECONDS
         pause = self._store.first_pause_seconds
         while True:
             if time.monotonic() >= next_question or not self._schedule.pause_seconds:
                 if not self._leader_says_who_is_missing():
                     return
-                next_question = time.monotonic() + BEAT_SECONDS
+                next_question = time.monotonic() + ASK_SECONDS
             self._pass_time(tell, self._missing)
             for last, data in self._store.news_in(self._leader).items():
                 if last == "agreed":
@@ -241,7 +241,7 @@ class StoreMeeting(Meeting):
                 if last == f"refused-{self._mine.nonce}":
                     raise RendezvousError(data.decode("utf-8", "replace"))
             self._store.wait(self._leader, self._orders, min(pause, self._schedule.pause_seconds))
-            pause = min(pause * 1.5, LOOK_SECONDS)
+            pause = min(pause * 1.5, self._store.look_seconds)
 
     def _leader_says_who_is_missing(self) -> bool:
         """False: it is another leader than ours that says something."""
@@ -294,7 +294,8 @@ class StoreMeeting(Meeting):
             except StoreError as error:
                 if watch.out_of_reach(str(error), tell):
                     return
-            self._store.wait(self._leader, orders, min(LOOK_SECONDS, watch.beat_seconds))
+            pause = min(self._store.look_seconds, watch.beat_seconds)
+            self._store.wait(self._leader, orders, min(pause, 2 * BEAT_SECONDS) if self._leads else pause)
 
     def _tidy(self, watch: Watch) -> None:
         """The leader removes the run's traces; after a failure the others may still have to read of it."""

@@ -2,18 +2,20 @@
 """How long N launchers take to agree, simulated as N forked processes on this machine.
 
 usage: python tools/bench/rendezvous.py [--ways floor,tcp,directory,etcd] [--counts 16,64,256] [--cards 8] [--runs 3]
+                                        [--threads 1]
 
-All start at one moment; the time is that until the last one holds the agreed table. `ms each` is the time divided by
-N: where it stays level, the work grows with N and not with its square. `cpu ms each` is the processor time of all
-processes together per launcher, which is what N machines would share out among them, save for what the gathering one
-does alone (`leader cpu`). `private MiB` is the memory of one launcher that it shares with nobody, at the end. etcd has
-to be installed for its way; it is started and stopped here.
+All start at one moment; the time is that until the last one holds the agreed table. N machines would have a processor
+for each launcher: here as many work at a time as there are cores, and the others wait for their turn. `cpu ms each` is
+the processor time of all processes together per launcher, `leader cpu` what the gathering one does alone. Both hold the
+whole table, so that they grow with N by nature; with the square of N, they must not. `private MiB` is the memory of one
+launcher that it shares with nobody, at the end. etcd has to be installed for its way; it is started and stopped here.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import importlib
 import mmap
 import os
@@ -28,20 +30,49 @@ import sys
 import tempfile
 import time
 import urllib.request
-from typing import Iterator, List, NamedTuple, Tuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from davincirun.platforms import Explicit, find_context
 from davincirun.rendezvous.contribution import Card, Contribution
-from davincirun.rendezvous.liaison import Orders
+from davincirun.rendezvous.liaison import Meeting, Orders
+from davincirun.rendezvous.server import Server
+from davincirun.rendezvous.store import StoreError
+from davincirun.rendezvous.store_meeting import StoreMeeting
 from davincirun.rendezvous.terms import Terms
 from davincirun.rendezvous.ways import meeting
 from davincirun.rendezvous.wire import job_key
 
 TIMEOUT_SECONDS = 600.0
 FLOOR = "floor"  # the way of processes that only wake up and end: what forking and the machine cost
+WAITING_FOR_ETCD = 8  # times as many launchers have a turn: most of them wait for an answer
 RECORD = struct.Struct("ddd")  # when agreed, processor seconds, private MiB
+
+
+class Turns(Orders):
+    """Orders of a launcher that has a core only in turn with others; what it waits in, lets another one have it."""
+
+    def __init__(self, tokens: Optional[Tuple[int, int]]) -> None:
+        """`tokens`: a pipe with one byte in it for each core; None: there is nothing to take turns at."""
+        super().__init__()
+        self._tokens = tokens
+
+    def begin(self) -> None:
+        if self._tokens is not None:
+            os.read(self._tokens[0], 1)
+
+    def end(self) -> None:
+        if self._tokens is not None:
+            os.write(self._tokens[1], b".")
+
+    def wait(self, fds: Sequence[int], seconds: float) -> List[int]:
+        self.end()
+        try:
+            return super().wait(fds, seconds)
+        finally:
+            self.begin()
 
 
 class Result(NamedTuple):
@@ -59,9 +90,11 @@ def main(argv: List[str]) -> int:
     parser.add_argument("--counts", default="16,64,256,1024,4096")
     parser.add_argument("--cards", type=int, default=8)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1, help="launchers to a process, where memory is short")
     options = parser.parse_args(argv)
-    for module in ("server", "client", "directory", "etcd", "store_meeting"):
+    for module in ("client", "directory", "etcd"):
         importlib.import_module(f"davincirun.rendezvous.{module}")  # once, not in each of N forked launchers
+    gc.freeze()  # so that no collection in a launcher copies what all share
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     print(
@@ -70,7 +103,9 @@ def main(argv: List[str]) -> int:
     for way in options.ways.split(","):
         for count in map(int, options.counts.split(",")):
             with place(way) as where:
-                results = [one_run(f"{where}", f"run{run}", count, options.cards) for run in range(options.runs)]
+                results = [
+                    one_run(where, f"run{run}", count, options.cards, options.threads) for run in range(options.runs)
+                ]
             show(way, count, results)
     return 0
 
@@ -122,17 +157,27 @@ def etcd(folder: str) -> Iterator[str]:
         process.wait()
 
 
-def one_run(where: str, run: str, count: int, cards: int) -> Result:
-    """Fork all launchers, let them go at one moment, wait for the last."""
+def one_run(where: str, run: str, count: int, cards: int, at_once: int) -> Result:
+    """Fork all launchers, `at_once` as threads of one process, let them go at one moment, wait for the last."""
     records = mmap.mmap(-1, RECORD.size * count)
     gate, open_gate = os.pipe()
     ready, say_ready = os.pipe()
+    tokens = os.pipe()
+    at_a_time = len(os.sched_getaffinity(0)) * (WAITING_FOR_ETCD if where.startswith("etcd") else 1)
+    os.write(tokens[1], b"." * at_a_time)
     pids = []
-    for rank in range(count):
+    for first in range(0, count, at_once):
         pid = os.fork()
         if pid == 0:
             os.close(open_gate)
-            os._exit(launcher(where, run, rank, count, cards, (gate, say_ready), records))
+            signal.alarm(int(TIMEOUT_SECONDS) + 60)
+            together = range(first, min(first + at_once, count))
+
+            def one(rank: int, share: int = len(together)) -> int:
+                return launcher(where, run, rank, count, cards, (gate, say_ready), tokens, records, share)
+
+            with ThreadPoolExecutor(at_once) as pool:
+                os._exit(max(pool.map(one, together)))
         pids.append(pid)
     os.close(gate)
     os.close(say_ready)
@@ -141,7 +186,8 @@ def one_run(where: str, run: str, count: int, cards: int) -> Result:
     began = time.monotonic()
     os.close(open_gate)
     statuses = [os.waitpid(pid, 0)[1] for pid in pids]
-    os.close(ready)
+    for fd in (ready, *tokens):
+        os.close(fd)
     if any(statuses):
         raise SystemExit(f"{where}: {sum(map(bool, statuses))} of {count} launchers failed")
     rows = [RECORD.unpack_from(records, RECORD.size * rank) for rank in range(count)]
@@ -153,22 +199,32 @@ def one_run(where: str, run: str, count: int, cards: int) -> Result:
     )
 
 
-def launcher(where: str, run: str, rank: int, count: int, cards: int, fds: Tuple[int, int], records: mmap.mmap) -> int:
-    """One launcher's whole meeting; its exit status."""
-    signal.alarm(int(TIMEOUT_SECONDS) + 60)
+def launcher(
+    where: str,
+    run: str,
+    rank: int,
+    count: int,
+    cards: int,
+    fds: Tuple[int, int],
+    tokens: Tuple[int, int],
+    records: mmap.mmap,
+    share: int,
+) -> int:
+    """The whole meeting of one launcher, `share` of which are in this process; its exit status."""
     gate, say_ready = fds
     devices = tuple(Card(card, f"10.{rank >> 8}.{rank & 255}.{card}", None) for card in range(cards))
     names = (f"10.{100 + (rank >> 8)}.{rank & 255}.1",)
     mine = Contribution(
         os.urandom(16).hex(), rank, count, f"host{rank}", names, devices, None, None, "1", "true", run, os.getpid()
     )
-    terms = Terms(job_key(run), count, (), TIMEOUT_SECONDS, 0.0)
-    orders = Orders()
+    terms = Terms(job_key(run), count, (), TIMEOUT_SECONDS, 15.0)
+    orders = Turns(tokens if where.startswith(("/", "etcd")) else None)  # a meeting point's nodes wait for each other
     os.write(say_ready, b".")
     os.read(gate, 1)
-    cpu = time.process_time()
+    orders.begin()
+    cpu = time.thread_time()
     if where == FLOOR:
-        RECORD.pack_into(records, RECORD.size * rank, time.monotonic(), time.process_time() - cpu, private_mib())
+        RECORD.pack_into(records, RECORD.size * rank, time.monotonic(), time.thread_time() - cpu, private_mib() / share)
         return 0
     held = meeting(where, run, mine, terms, find_context({}, Explicit(count, rank)))
     try:
@@ -177,8 +233,9 @@ def launcher(where: str, run: str, rank: int, count: int, cards: int, fds: Tuple
         agreed = time.monotonic()
         if agreement is None or agreement.rank_of(mine.nonce) != rank:
             return 1
-        record = (agreed, time.process_time() - cpu, private_mib())
+        record = (agreed, time.thread_time() - cpu, private_mib() / share)
         RECORD.pack_into(records, RECORD.size * rank, *record)
+        orders.end()
         if rank == 0:
             stay(held, orders, records, count)
         return 0
@@ -186,17 +243,18 @@ def launcher(where: str, run: str, rank: int, count: int, cards: int, fds: Tuple
         held.close()
 
 
-def stay(held: object, orders: Orders, records: mmap.mmap, count: int) -> None:
+def stay(held: Meeting, orders: Orders, records: mmap.mmap, count: int) -> None:
     """The gathering launcher serves until all have read what it said."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    turn = getattr(held, "_turn", None)
     while any(RECORD.unpack_from(records, RECORD.size * rank)[0] == 0.0 for rank in range(count)):
         if time.monotonic() > deadline:
             return
-        if turn is None:
-            time.sleep(0.01)
-        else:
-            turn(0.01, lambda news: None)
+        if isinstance(held, StoreMeeting):
+            with contextlib.suppress(StoreError):  # it is too busy to answer in time
+                held._store.stay()
+            time.sleep(0.1)
+        elif isinstance(held, Server):
+            held._turn(0.01, lambda news: None)
 
 
 def private_mib() -> float:
