@@ -200,7 +200,7 @@ def _carry_out(
         supervisor.show_the_rest()
         output.close()
         processes.close()
-    return exit_status(done)
+    return nodes.status_to_end_with(exit_status(done))
 
 
 def _style(options: Options, environ: Mapping[str, str], out: Sink, workers: int) -> Style:

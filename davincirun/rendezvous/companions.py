@@ -42,7 +42,7 @@ class Companions:
         self._linger_seconds = linger_seconds or _LAST_WORDS_SECONDS  # after a failure, for all nodes to end
         self._liaison = Liaison(meeting)
         self._has_reported = False
-        self._has_left = False
+        self.has_left = False  # all there was to say and to hear is said and heard
         self.node_rank = node_rank
 
     @property
@@ -62,7 +62,7 @@ class Companions:
                     if isinstance(news, Refused):
                         raise RendezvousError(news.text)
                     if isinstance(news, Left):
-                        self._has_left = True
+                        self.has_left = True
                         raise RendezvousError("the nodes' meeting broke down before there was an agreement")
                     if isinstance(news, (Progress, Warned)):
                         self._messages.info(news.text)
@@ -85,7 +85,7 @@ class Companions:
                 say = self._messages.detail if self._is_light else self._messages.warning
                 say(f"failures on other nodes won't be noticed: {news.text}")
             elif isinstance(news, Left):
-                self._has_left = True
+                self.has_left = True
         return events
 
     def report(self, launch: Launch) -> None:
@@ -104,7 +104,7 @@ class Companions:
         started = time.monotonic()
         is_told = False
         try:
-            while not self._has_left:
+            while not self.has_left:
                 waited = time.monotonic() - started
                 if waited >= self._linger_seconds and launch.cause is not None:
                     break
@@ -125,7 +125,7 @@ class Companions:
         if problem is not None and not self._has_reported:
             status, text = problem
             self._liaison.give(NodeFailed(self.node_rank, self._host, status, problem=text))
-        if not self._has_left:
+        if not self.has_left:
             self._liaison.leave(0.0 if self._is_light and problem is None else _LAST_WORDS_SECONDS)
 
 
