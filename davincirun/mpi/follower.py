@@ -26,7 +26,8 @@ from davincirun.report import duration
 from davincirun.wakeup import Wakeup
 
 _SSHD_SECONDS = 10.0  # from its start to its first answer
-_CLEANUP_SECONDS = 5.0
+_CLEANUP_SECONDS = 5.0  # for what is left here to end by itself
+_AFTER_ALL_SECONDS = 0.5  # the same once node 0 has ended: all ranks have, and Open MPI's daemon alone may be slow
 _PAUSE_SECONDS = (0.1, 2.0)
 _SSHD = 0  # its place among the ranks in `Processes`
 
@@ -56,14 +57,17 @@ def follow(
     with select.epoll() as poll:
         processes = Processes(poll, b"", True)
         pause = sshd.Watch(poll, None, signals)
+        patience_seconds = _CLEANUP_SECONDS
         try:
             _have_sshd(nodes.port, environ, _sshd_log(options, environ), processes, pause, messages)
             node_0 = _join(nodes, place, job, options.hosts_timeout_seconds, pause, messages)
             messages.info(f"node {place.node_rank} is ready; waiting for the end of node 0, {nodes.hosts[0]}")
-            return _wait_for_end(node_0, nodes.hosts[0], options.grace_seconds, poll, pause, messages)
+            status = _wait_for_end(node_0, nodes.hosts[0], options.grace_seconds, poll, pause, messages)
+            patience_seconds = _AFTER_ALL_SECONDS
+            return status
         finally:
             pause.close()
-            _clean_up(processes, poll, signals[0])
+            _clean_up(processes, poll, signals[0], patience_seconds)
             processes.close()
 
 
@@ -180,10 +184,10 @@ def _heard_end(node_0: socket.socket, host: str, lines: wire.Lines) -> Optional[
     return next((int(message["end"]) for message in lines.feed(data) if "end" in message), None)
 
 
-def _clean_up(processes: Processes, poll: select.epoll, wakeup: Wakeup) -> None:
+def _clean_up(processes: Processes, poll: select.epoll, wakeup: Wakeup, patience_seconds: float) -> None:
     """End our sshd and whatever is left below it, shims and their workers too."""
     poll.register(wakeup.fd, select.EPOLLIN)
-    deadline = time.monotonic() + _CLEANUP_SECONDS
+    deadline = time.monotonic() + patience_seconds
     processes.stop(signal.SIGTERM)
     while time.monotonic() < deadline + _CLEANUP_SECONDS:
         rank, nobody_left = processes.reap_strangers()
