@@ -41,7 +41,11 @@ class WorkerCommand(Value):
 
 
 class Supervisor:
-    """One launch being carried out."""
+    """One launch being carried out.
+
+    The GPU engine's conductor and shim are this too: they override what is listened to and what orders act on. The loop
+    and the lifecycle are the same.
+    """
 
     def __init__(
         self,
