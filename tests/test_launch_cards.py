@@ -5,16 +5,16 @@ from __future__ import annotations
 import glob
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 import pytest
 from helpers.launcher import ROOT, Launcher
+from helpers.tables import table as table_of
 
 FAKES = os.path.join(ROOT, "tools", "fake_ascend")
 LOUD = "NEITHER /dev NOR npu-smi TELLS WHICH CARDS ARE HERE"
@@ -106,30 +106,48 @@ def test_ill_cards_are_warned_of_or_on_demand_refused(launch: Launcher, tools: s
     assert refused.status == status, refused
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs a mount namespace")
-def test_nodes_win_over_a_hanging_npu_smi(launch: Launcher, tools: str, tmp_path: Path) -> None:
-    """Cards 2 and 10 alone are mounted; hccn_tool and npu-smi would tell of others."""
-    if subprocess.call(["unshare", "-m", "true"], stderr=subprocess.DEVNULL):
+@pytest.fixture
+def own_dev(tmp_path: Path) -> Callable[..., List[str]]:
+    """A function of names in /dev, and PCI device ids of cards: the command before one that is to see just these."""
+    if os.geteuid() != 0 or subprocess.call(["unshare", "-m", "true"], stderr=subprocess.DEVNULL):
         pytest.skip("no mount namespace here")
-    dev = tmp_path / "dev"
-    dev.mkdir()
-    for name in ("davinci2", "davinci10", "davinci_manager"):
-        (dev / name).touch()
+
+    def wrap(names: Sequence[str], pci_device_ids: Sequence[str] = ()) -> List[str]:
+        dev, bus = tmp_path / "dev", tmp_path / "bus"
+        dev.mkdir()
+        bus.mkdir()
+        for name in names:
+            (dev / name).touch()
+        for index, device_id in enumerate(pci_device_ids):
+            place = bus / f"0000:{index:02x}:00.0"
+            place.mkdir()
+            (place / "vendor").write_text("0x19e5\n")
+            (place / "device").write_text(f"{device_id}\n")
+        script = (
+            "for n in null zero urandom random fd shm; do"
+            f" [ -L /dev/$n ] && cp -P /dev/$n {dev}/ || [ ! -e /dev/$n ] ||"
+            f" {{ [ -d /dev/$n ] && mkdir {dev}/$n || : > {dev}/$n; mount --bind /dev/$n {dev}/$n; }}; done;"
+            f" [ ! -d /sys/bus/pci/devices ] || mount --bind {bus} /sys/bus/pci/devices;"
+            f' mount --rbind {dev} /dev && exec "$@"'
+        )
+        return ["unshare", "-m", "/bin/sh", "-c", script, "sh"]
+
+    return wrap
+
+
+def test_nodes_win_over_a_hanging_npu_smi(
+    launch: Launcher, tools: str, tmp_path: Path, own_dev: Callable[..., List[str]]
+) -> None:
+    """Cards 2 and 10 alone are mounted; hccn_tool and npu-smi would tell of others."""
     out = tmp_path / "out"
     out.mkdir()
-    keep = " ".join(name for name in ("null", "zero", "urandom", "random", "fd", "shm"))
-    script = (
-        f"for n in {keep}; do [ -L /dev/$n ] && cp -P /dev/$n {dev}/ || [ ! -e /dev/$n ] || "
-        f"{{ if [ -d /dev/$n ]; then mkdir {dev}/$n; else : > {dev}/$n; fi; mount --bind /dev/$n {dev}/$n; }}; done; "
-        f'mount --rbind {dev} /dev && exec "$@"'
-    )
     ended = launch.run(
         "describes_itself.py",
         str(out),
         workers=None,
         options=HUNG,
         env=machine(tools, "910b:8; hang=npu-smi"),
-        wrap=["unshare", "-m", "/bin/sh", "-c", script, "sh"],
+        wrap=own_dev(["davinci2", "davinci10", "davinci_manager"]),
     )
     assert ended.status == 0, ended
     workers = described(out)
@@ -137,3 +155,17 @@ def test_nodes_win_over_a_hanging_npu_smi(launch: Launcher, tools: str, tmp_path
     assert [worker["env"]["DEVICE_ID"] for worker in workers] == ["0", "1"]
     assert "only the nodes in /dev tell which cards there are" in ended.stderr
     assert LOUD not in ended.stderr
+
+
+@pytest.mark.skipif(not os.path.isdir("/sys/bus/pci/devices"), reason="no PCI bus here")
+@pytest.mark.parametrize(("pci_device_id", "is_warned"), [("0xd806", True), ("0xd802", False)], ids=["950", "A2"])
+def test_a_table_that_the_chip_doesn_t_read_is_warned_of(
+    launch: Launcher, tmp_path: Path, own_dev: Callable[..., List[str]], pci_device_id: str, is_warned: bool
+) -> None:
+    """The table is of version 1.0; the job is started all the same, since HCCL has the last word."""
+    path = tmp_path / "hccl.json"
+    path.write_text(table_of(2))
+    wrap = own_dev(["davinci0", "davinci1", "davinci_manager"], [pci_device_id] * 2)
+    ended = launch.run("true", workers=None, options=["--rank-table", str(path)], wrap=wrap)
+    assert ended.status == 0, ended
+    assert ("version 1.0 is for 910, A2 and A3; Ascend 950 (A5) wants 2.0" in ended.stderr) == is_warned, ended
