@@ -56,6 +56,7 @@ class Conductor(Supervisor):
         self._hub = hub
         self._is_hastened = False
         self._mpirun_exit: Optional[Exit] = None
+        self._is_mpirun_to_blame = False  # for the end of the job, as far as we know
 
     def _start(self, command: WorkerCommand) -> None:
         """One mpirun starts them all."""
@@ -87,9 +88,11 @@ class Conductor(Supervisor):
         elif isinstance(heard, Refused):
             self._give_up(heard.rank, heard.status, heard.problem)
         elif isinstance(heard, Lost):
-            self._give_up(
-                heard.rank, 1, f"lost without a report ({heard.problem.lower()}): its node or container is gone"
-            )
+            problem = f"lost without a report ({heard.problem.lower()}): its node or container is gone"
+            self._give_up(heard.rank, 1, problem)
+            if self._is_mpirun_to_blame:  # it was only the first to notice
+                self._is_mpirun_to_blame = False
+                self.launch = self.launch._replace(cause=lifecycle.StartFailed(heard.rank, 1, problem))
         elif isinstance(heard, NodeSignalled):
             self._happen(lifecycle.SignalReceived(heard.signum))
 
@@ -103,10 +106,14 @@ class Conductor(Supervisor):
         self._mpirun_exit = looked[0]
         missing = sorted(rank for rank in self.launch.running if not self._hub.is_there(rank))
         if self.launch.phase == RUNNING and self.launch.running:
-            first = missing[0] if missing else min(self.launch.running)
             died_of = f"died of {looked[0]}" if looked[0].signum else f"ended with {looked[0]}"
-            what = "before this rank reported that it had started" if missing else "while this rank was running"
-            self._give_up(first, looked[0].status or 1, f"mpirun {died_of} {what}")
+            if missing:
+                what = f"mpirun {died_of} before this rank reported that it had started"
+                self._give_up(missing[0], looked[0].status or 1, what)
+            else:
+                status = looked[0].status if looked[0].signum else 1  # a code says nothing about the job: 5.0 gives 0
+                self._give_up(min(self.launch.running), status, f"mpirun {died_of} while this rank was running")
+                self._is_mpirun_to_blame = True
         self.launch = self.launch._replace(running=self.launch.running - set(missing))
 
     def _give_up(self, rank: int, status: int, problem: str) -> None:
