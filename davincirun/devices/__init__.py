@@ -6,12 +6,13 @@ values; `detect` alone runs tools and reads the machine. `simulated` makes the s
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Tuple
+from typing import Optional, Tuple
 
 from davincirun.cluster import Device
+from davincirun.values import Value
 
 
-class LocalDevice(NamedTuple):
+class LocalDevice(Value):
     """One device of this machine that a worker can be started on (on Atlas A3: one die)."""
 
     logical_id: int  # what CANN and ASCEND_RT_VISIBLE_DEVICES count by; always from 0 in a container
@@ -29,7 +30,7 @@ class LocalDevice(NamedTuple):
     source: str = ""  # where each value came from
 
 
-class Detected(NamedTuple):
+class Detected(Value):
     """The devices of this machine, in the order of their logical ids."""
 
     devices: Tuple[LocalDevice, ...]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from davincirun.devices import LocalDevice
 from davincirun.devices.hccn_conf import HccnConf
 from davincirun.devices.reading import is_address
+from davincirun.values import Value
 
 
-class Told(NamedTuple):
+class Told(Value):
     """What hccn_tool answered for one device."""
 
     addresses: Tuple[str, ...] = ()
@@ -19,7 +20,7 @@ class Told(NamedTuple):
     ports: Tuple[str, ...] = ()
 
 
-class Addressed(NamedTuple):
+class Addressed(Value):
     """The devices with their addresses, and what was odd."""
 
     devices: Tuple[LocalDevice, ...]

@@ -13,14 +13,16 @@ import subprocess
 import threading
 from contextlib import suppress
 from types import TracebackType
-from typing import Callable, List, Mapping, NamedTuple, Optional, Tuple, Type
+from typing import Callable, List, Mapping, Optional, Tuple, Type
+
+from davincirun.values import Value
 
 Wait = Callable[[int, str], None]  # returns when the descriptor is readable, or earlier; told what is waited for
 _AT_ONCE = 18  # sixteen dies and two tables; a machine with more cards waits a little
 _REAP_SECONDS = 0.5
 
 
-class Answer(NamedTuple):
+class Answer(Value):
     """How a command ended and what it printed."""
 
     argv: Tuple[str, ...]

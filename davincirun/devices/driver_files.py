@@ -6,12 +6,13 @@ firmware's write `Version=`.
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from davincirun.devices.reading import Problem, numbered_lines
+from davincirun.values import Value
 
 
-class VersionInfo(NamedTuple):
+class VersionInfo(Value):
     """A version.info of the driver or the firmware, or the toolkit's install.info."""
 
     version: Optional[str]
@@ -21,7 +22,7 @@ class VersionInfo(NamedTuple):
     problems: Tuple[Problem, ...] = ()
 
 
-class InstallInfo(NamedTuple):
+class InstallInfo(Value):
     """/etc/ascend_install.info."""
 
     driver_path: Optional[str]  # the parent of `driver/`

@@ -6,12 +6,13 @@ interface has several, and beside them stand the EIDs of the UB fabric.
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from davincirun.devices.reading import Problem, cells, is_address, numbered_lines, unreadable, whole_number
+from davincirun.values import Value
 
 
-class Port(NamedTuple):
+class Port(Value):
     """A port of the card."""
 
     udie_id: Optional[int]
@@ -21,14 +22,14 @@ class Port(NamedTuple):
     link: str  # UP or DOWN
 
 
-class Interface(NamedTuple):
+class Interface(Value):
     """A network interface of the card with all its addresses."""
 
     name: str
     addresses: Tuple[str, ...]
 
 
-class Eid(NamedTuple):
+class Eid(Value):
     """An endpoint of the UB fabric."""
 
     name: str
@@ -36,7 +37,7 @@ class Eid(NamedTuple):
     eid: str  # 32 hexadecimal digits in groups of four
 
 
-class CardInfo(NamedTuple):
+class CardInfo(Value):
     """`-dev_info` for one card."""
 
     ports: Tuple[Port, ...]

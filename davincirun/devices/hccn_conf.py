@@ -6,12 +6,13 @@ containers have none. Keys come in any order and unknown ones are many.
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from davincirun.devices.reading import Problem, numbered_lines, whole_number
+from davincirun.values import Value
 
 
-class CardNetwork(NamedTuple):
+class CardNetwork(Value):
     """What the file says of one card."""
 
     address: Optional[str] = None
@@ -20,7 +21,7 @@ class CardNetwork(NamedTuple):
     netdetect: Optional[str] = None
 
 
-class HccnConf(NamedTuple):
+class HccnConf(Value):
     """The file: cards by physical id."""
 
     cards: Dict[int, CardNetwork]

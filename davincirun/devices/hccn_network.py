@@ -5,7 +5,7 @@ A wording that isn't known is a ReaderError with the line: what it means for a j
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from davincirun.devices.reading import (
     Problem,
@@ -17,6 +17,7 @@ from davincirun.devices.reading import (
     unreadable,
     whole_number,
 )
+from davincirun.values import Value
 
 TOOL = "hccn_tool"
 NET_HEALTH_WORDS = (  # every word of the tool's source; Init is a card without a detect address, not a fault
@@ -42,42 +43,42 @@ _FAILURES = (  # part of the line, whether it only says that nothing is set
 )
 
 
-class Gateway(NamedTuple):
+class Gateway(Value):
     """`-gateway -g`."""
 
     address: str
     interface: Optional[str]
 
 
-class Tls(NamedTuple):
+class Tls(Value):
     """`-tls -g`: the switch must be the same on all hosts of a job."""
 
     device_id: Optional[int]
     enabled: bool
 
 
-class Neighbour(NamedTuple):
+class Neighbour(Value):
     """`-lldp -g`: the switch port at the other end of the cable, one for each answer in the text."""
 
     ports: Tuple[str, ...]
     management_address: Optional[str] = None
 
 
-class Ping(NamedTuple):
+class Ping(Value):
     """`-ping` and, on the 950, `-ub_ping`."""
 
     sent: int
     received: int
 
 
-class LinkHistory(NamedTuple):
+class LinkHistory(Value):
     """`-link_stat -g`: how often the link came up and its last changes, newest first."""
 
     up_count: Optional[int]
     changes: Tuple[str, ...]
 
 
-class HccnFailure(NamedTuple):
+class HccnFailure(Value):
     """An error of hccn_tool."""
 
     text: str

@@ -6,23 +6,24 @@ Get queries print `key:value` lines to standard output, errors go to standard er
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Tuple
+from typing import List, Optional, Tuple
 
 from davincirun.devices.reading import Problem, is_address, key_value, numbered_lines
+from davincirun.values import Value
 
 NO_ADDRESS_STATUS = 13  # "Get ipconf failed, because no ip was preset there!"
 _ADDRESS_KEYS = ("ipaddr", "ipv6_address", "vnic ipaddr")
 _MASK_KEYS = ("netmask", "prefix_length", "vnic netmask")
 
 
-class NicAddress(NamedTuple):
+class NicAddress(Value):
     """One address of a card's network interface."""
 
     address: str
     mask: Optional[str] = None  # a netmask for IPv4, a prefix length for IPv6
 
 
-class Addresses(NamedTuple):
+class Addresses(Value):
     """The answer to `-ip -g`, `-ip -inet6 -g` or `-vnic -g`; no address when none is set."""
 
     addresses: Tuple[NicAddress, ...]

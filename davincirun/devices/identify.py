@@ -6,16 +6,17 @@ logical and physical id belong together. Where the two disagree the nodes decide
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from davincirun.devices import LocalDevice
 from davincirun.devices.smi_map import IdMap, MapRow
 from davincirun.devices.smi_table import InfoChip, InfoTable
+from davincirun.values import Value
 
 _HIGHEST_SLOT = 63  # an NPU id above is a PCIe address, not a slot, and no physical id either
 
 
-class Identified(NamedTuple):
+class Identified(Value):
     """The devices without their addresses, and what was odd."""
 
     devices: Tuple[LocalDevice, ...]

@@ -7,7 +7,7 @@ has a part of it. It only says which ids to ask for beyond the usual ones.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence, Tuple
+from typing import Sequence, Tuple
 
 from davincirun.devices import LocalDevice
 from davincirun.devices.commands import Answer, Commands
@@ -15,12 +15,13 @@ from davincirun.devices.hccn_950 import read_card_info
 from davincirun.devices.hccn_network import read_failure
 from davincirun.devices.hccn_tool import NO_ADDRESS_STATUS, read_addresses
 from davincirun.devices.queries import read_answer
+from davincirun.values import Value
 
 USUAL_IDS = range(16)  # of a server's cards; on Atlas A3 of its dies
 _HIGHEST_ID = 63
 
 
-class Answered(NamedTuple):
+class Answered(Value):
     """The cards that answered."""
 
     devices: Tuple[LocalDevice, ...]

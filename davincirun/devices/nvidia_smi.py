@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from davincirun.devices.reading import Problem, ReaderError, decimal, numbered_lines, unreadable, whole_number
+from davincirun.values import Value
 
 TOOL = "nvidia-smi"
 _FAILURES = (  # how the line begins, what to do
@@ -16,7 +17,7 @@ _FAILURES = (  # how the line begins, what to do
 )
 
 
-class MigDevice(NamedTuple):
+class MigDevice(Value):
     """A slice of a GPU."""
 
     number: int
@@ -24,7 +25,7 @@ class MigDevice(NamedTuple):
     uuid: str
 
 
-class Gpu(NamedTuple):
+class Gpu(Value):
     """One line of `nvidia-smi -L` with the slices below it."""
 
     number: int  # the tool's index
@@ -33,7 +34,7 @@ class Gpu(NamedTuple):
     migs: Tuple[MigDevice, ...] = ()
 
 
-class GpuList(NamedTuple):
+class GpuList(Value):
     """`nvidia-smi -L`."""
 
     gpus: Tuple[Gpu, ...]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Iterable, NamedTuple, Optional, Tuple
+from typing import Iterable, Optional, Tuple
 
 from davincirun.devices.reading import numbered_lines
+from davincirun.values import Value
 
 PCI_VENDOR = "0x19e5"
 _GENERATIONS = {"d801": "910", "d802": "910B", "d806": "950"}  # by PCI device id of vendor 19e5
 
 
-class PciCard(NamedTuple):
+class PciCard(Value):
     """One accelerator on the bus."""
 
     bus_id: str  # with or without the domain, as printed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Optional, Tuple, TypeVar
+from typing import Callable, Optional, Tuple, TypeVar
 
 from davincirun.devices.commands import Answer, Commands
 from davincirun.devices.reading import ReaderError, first_line
@@ -10,11 +10,12 @@ from davincirun.devices.smi_failure import read_failure
 from davincirun.devices.smi_map import IdMap, read_map
 from davincirun.devices.smi_table import InfoTable, read_info
 from davincirun.devices.tools import Tool
+from davincirun.values import Value
 
 _T = TypeVar("_T")
 
 
-class SmiAnswers(NamedTuple):
+class SmiAnswers(Value):
     """What npu-smi said of the machine; None where it failed."""
 
     id_map: Optional[IdMap] = None

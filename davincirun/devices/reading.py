@@ -6,15 +6,16 @@ to the right. Nothing raises on odd text, and nothing backtracks: the readers ta
 
 from __future__ import annotations
 
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Iterator, List, Optional, Tuple
 
 from davincirun.errors import DeviceError
+from davincirun.values import Value
 
 _MAXIMUM_DIGITS = 18  # what 64 bits hold; more is damage, and int() takes quadratic time over it
 _SHOWN_CHARACTERS = 120
 
 
-class Problem(NamedTuple):
+class Problem(Value):
     """A line that a reader could not understand, and left out."""
 
     line_number: int  # from 1

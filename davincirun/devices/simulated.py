@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Tuple
+from typing import Optional, Tuple
 
 from davincirun.devices import Detected, LocalDevice
 from davincirun.devices.selection import parse_ids
 from davincirun.errors import UsageError
+from davincirun.values import Value
 
 _FORMS = "wanted COUNT, GENERATION:COUNT or GENERATION:IDS, as in 8, a3:16, 910b:0,3,4,7"
 _MAXIMUM_COUNT = 128
 _FIRST_ADDRESS = (10 << 24) + (20 << 16) + 1  # 10.20.0.1
 
 
-class _Kind(NamedTuple):
+class _Kind(Value):
     generation: str
     name: str
     chips_per_npu: int = 1

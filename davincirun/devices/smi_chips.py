@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from davincirun.devices.reading import Problem, decimal, key_value, numbered_lines, unreadable, whole_number
+from davincirun.values import Value
 
 
-class ChipRecord(NamedTuple):
+class ChipRecord(Value):
     """One chip's block."""
 
     chip_id: Optional[int]
@@ -22,7 +23,7 @@ class ChipRecord(NamedTuple):
         return decimal(self.values.get(key, ""))
 
 
-class ChipRecords(NamedTuple):
+class ChipRecords(Value):
     """The answer for one card."""
 
     npu_id: Optional[int]
@@ -31,7 +32,7 @@ class ChipRecords(NamedTuple):
     problems: Tuple[Problem, ...] = ()
 
 
-class ChipProcess(NamedTuple):
+class ChipProcess(Value):
     """A process on a chip, by `-t proc-mem`."""
 
     chip_id: Optional[int]  # None for a query with `-c`
@@ -40,7 +41,7 @@ class ChipProcess(NamedTuple):
     memory_megabytes: Optional[int]
 
 
-class ChipProcesses(NamedTuple):
+class ChipProcesses(Value):
     """`-t proc-mem` for one card."""
 
     npu_id: Optional[int]

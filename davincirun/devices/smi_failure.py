@@ -5,9 +5,10 @@ None of them says how many cards there are: the tool fails in containers whose c
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Tuple
+from typing import List, Optional, Tuple
 
 from davincirun.devices.reading import numbered_lines
+from davincirun.values import Value
 
 _MEANINGS = (  # a part of the line, what it means and what to do
     ("ret is -8005", "the driver can't be opened: no /dev/davinci_manager here, or the user isn't in group HwHiAiUser"),
@@ -29,7 +30,7 @@ _MEANINGS = (  # a part of the line, what it means and what to do
 )
 
 
-class SmiFailure(NamedTuple):
+class SmiFailure(Value):
     """What went wrong, from the tool's own words."""
 
     codes: Tuple[int, ...]  # the driver's, as -8005; most failures have none

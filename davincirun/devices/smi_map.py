@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from davincirun.devices.reading import Problem, columns, numbered_lines, unreadable, whole_number
+from davincirun.values import Value
 
 
-class MapRow(NamedTuple):
+class MapRow(Value):
     """One chip as `npu-smi info -m` names it."""
 
     npu_id: int
@@ -18,7 +19,7 @@ class MapRow(NamedTuple):
     name: Optional[str] = None  # without the leading `Ascend `: 910B3, but Ascend910 as that is one word
 
 
-class IdMap(NamedTuple):
+class IdMap(Value):
     """What `npu-smi info -m` printed, management chips left out."""
 
     rows: Tuple[MapRow, ...]

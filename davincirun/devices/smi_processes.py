@@ -6,16 +6,17 @@ known before any row is taken for a card.
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from davincirun.devices.reading import Problem, whole_number
+from davincirun.values import Value
 
 Row = Tuple[int, str, Tuple[str, ...]]  # line number, line, cells
 _IDLE = "No running processes found in NPU"
 _HEAD = "process id"
 
 
-class Process(NamedTuple):
+class Process(Value):
     """A process on one chip; a process on several chips has a row for each."""
 
     npu_id: int

@@ -5,12 +5,13 @@ Blank lines part nothing that can be relied on; a record begins where its first 
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from davincirun.devices.reading import Problem, key_value, numbered_lines, unreadable, whole_number
+from davincirun.values import Value
 
 
-class Board(NamedTuple):
+class Board(Value):
     """`-t board`, of a card or, with `-c`, of a chip; None for what the kind of board doesn't print."""
 
     npu_id: Optional[int]
@@ -27,7 +28,7 @@ class Board(NamedTuple):
     problems: Tuple[Problem, ...] = ()
 
 
-class ListedCard(NamedTuple):
+class ListedCard(Value):
     """One record of `info -l`."""
 
     npu_id: int
@@ -36,7 +37,7 @@ class ListedCard(NamedTuple):
     serial_number: Optional[str] = None
 
 
-class CardList(NamedTuple):
+class CardList(Value):
     """`info -l`: cards, on Atlas A3 of two devices each."""
 
     total_count: Optional[int]
@@ -44,7 +45,7 @@ class CardList(NamedTuple):
     problems: Tuple[Problem, ...] = ()
 
 
-class Health(NamedTuple):
+class Health(Value):
     """`-t health`."""
 
     status: str  # OK, Warning, Alarm, Critical, UNKNOWN
@@ -53,7 +54,7 @@ class Health(NamedTuple):
     problems: Tuple[Problem, ...] = ()
 
 
-class SuperPodInfo(NamedTuple):
+class SuperPodInfo(Value):
     """`-t spod-info`: where a chip stands in its super pod."""
 
     super_device_id: Optional[str]  # the SDID; the 950 prints none
@@ -63,7 +64,7 @@ class SuperPodInfo(NamedTuple):
     problems: Tuple[Problem, ...] = ()
 
 
-class PhysicalId(NamedTuple):
+class PhysicalId(Value):
     """`-t phyid-remap -p P`: which card and chip a physical id is."""
 
     phy_id: int

@@ -6,23 +6,24 @@ layout and is missing from some, and so is the head: rows are told apart by what
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import List, Optional, Sequence, Tuple, Union
 
 from davincirun.devices.reading import Problem, cells, decimal, numbered_lines, unreadable, whole_number
 from davincirun.devices.smi_processes import Process, Row, is_start, read_processes
+from davincirun.values import Value
 
 TOOL = "npu-smi info"
 HEALTH_WORDS = ("OK", "Warning", "Alarm", "Critical", "UNKNOWN")  # all that the tool's source knows
 
 
-class Usage(NamedTuple):
+class Usage(Value):
     """`used / total`, in the unit of its column (MB; pages for huge pages)."""
 
     used: int
     total: int
 
 
-class InfoChip(NamedTuple):
+class InfoChip(Value):
     """One chip of the table. None: its layout doesn't print it, or it reads `NA` or `-`."""
 
     npu_id: Optional[int] = None
@@ -40,7 +41,7 @@ class InfoChip(NamedTuple):
     hbm: Optional[Usage] = None
 
 
-class InfoTable(NamedTuple):
+class InfoTable(Value):
     """What `npu-smi info` printed."""
 
     chips: Tuple[InfoChip, ...]

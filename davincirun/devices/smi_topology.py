@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from davincirun.devices.reading import Problem, numbered_lines, unreadable
+from davincirun.values import Value
 
 TOOL = "npu-smi info -t topo"
 _AFFINITY = "CPU Affinity"
 
 
-class Topology(NamedTuple):
+class Topology(Value):
     """The matrix; the names are `NPU0` or, on Atlas A3, `Phy-ID0`, and only those of visible cards."""
 
     names: Tuple[str, ...]

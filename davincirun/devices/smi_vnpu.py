@@ -5,14 +5,15 @@ A virtual NPU is /dev/vdavinciN on the host and /dev/davinciN in its container, 
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Tuple
+from typing import List, Optional, Tuple
 
 from davincirun.devices.reading import Problem, cells, numbered_lines, unreadable, whole_number
+from davincirun.values import Value
 
 _TOTAL = "Total number of vnpu:"
 
 
-class Vnpu(NamedTuple):
+class Vnpu(Value):
     """One virtual NPU of a chip."""
 
     vnpu_id: int
@@ -22,7 +23,7 @@ class Vnpu(NamedTuple):
     template: str
 
 
-class VnpuList(NamedTuple):
+class VnpuList(Value):
     """`-t info-vnpu` for one chip."""
 
     total: Optional[int]
@@ -30,7 +31,7 @@ class VnpuList(NamedTuple):
     problems: Tuple[Problem, ...] = ()
 
 
-class Template(NamedTuple):
+class Template(Value):
     """A way to cut a chip."""
 
     name: str
@@ -39,7 +40,7 @@ class Template(NamedTuple):
     aicpu: Optional[int]
 
 
-class TemplateList(NamedTuple):
+class TemplateList(Value):
     """`-t template-info` for one card."""
 
     templates: Tuple[Template, ...]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Dict, List, Mapping, Optional, Tuple
 
 from davincirun.devices.driver_files import read_install_info
+from davincirun.values import Value
 
 _ASCEND = "usr/local/Ascend"
 _BIN = ("usr/local/bin", "usr/local/sbin", "usr/bin", "usr/sbin")
 _LIBRARIES = ("lib64", "lib64/common", "lib64/driver")  # libc_sec.so is in the second, libdrvdsmi_host.so in the third
 
 
-class Tool(NamedTuple):
+class Tool(Value):
     """A tool that was looked for."""
 
     name: str
