@@ -10,7 +10,7 @@ import sys
 from typing import Iterator, List
 
 import pytest
-from helpers.launcher import ROOT
+from helpers.launcher import ROOT, Launcher
 
 PACKAGE = os.path.join(ROOT, "davincirun")
 PURE_MODULES = {
@@ -145,6 +145,15 @@ def test_a_launch_loads_nothing_that_is_slow_to_load(module: str) -> None:
     loaded = subprocess.check_output(command, universal_newlines=True).split()
     assert f"davincirun.{module}" in loaded
     assert not set(SLOW) & set(loaded)
+
+
+def test_neither_does_it_while_it_goes_on(launch: Launcher) -> None:
+    """What functions import, and what the standard library imports in its own functions."""
+    ended = launch.run("true", env={"PYTHONPROFILEIMPORTTIME": "1"})
+    loaded = {line.split("|")[-1].strip() for line in ended.stderr.splitlines() if line.startswith("import time:")}
+    assert "davincirun.supervise" in loaded
+    slow = {*SLOW, "ipaddress", "shutil"} - {"argparse"}
+    assert not loaded & (slow - {"shutil"} if sys.version_info[:2] == (3, 8) else slow)  # argparse has it there
 
 
 def imports(name: str) -> Iterator[str]:
