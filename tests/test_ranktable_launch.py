@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import pytest
 from hypothesis import given, settings
@@ -285,6 +285,13 @@ def test_super_pods_that_do_not_fit_are_refused(change: Any, where: str) -> None
     document = json.loads(ranktable.from_servers(super_pod_servers(), "1.2", [SuperPod("0", ("a", "b"))]))
     change(document)
     assert refusal(document).where == where
+
+
+@pytest.mark.parametrize("own_ids", [("3", "3"), ("3", "03"), ("03", "3"), ("3", "x")])
+def test_ids_in_the_super_pod_are_numbers_and_each_is_one_device_s(own_ids: Tuple[str, str]) -> None:
+    server = Server("a", tuple(Device(rank, rank, None, own_id) for rank, own_id in enumerate(own_ids)))
+    document = json.loads(ranktable.from_servers([server], "1.2", [SuperPod("0", ("a",))]))
+    assert "super_device_id" in refusal(document).where
 
 
 def test_the_collector_is_as_it_was_after_reading() -> None:

@@ -42,8 +42,8 @@ class Columns:
         """The devices, made when they are looked at; ValueError or TypeError for bad ids in `super_pods`."""
         if not super_pods or self.own_ids is None:
             return DeviceColumns(ranks, self.device_ids, self.addresses)
-        given = [own_id for own_id in self.own_ids if own_id is not None]
-        if len(set(numbers(given))) != len(given):
+        own_ids = self.own_ids
+        if not _are_distinct([own_id for own_id in own_ids if own_id is not None] if None in own_ids else own_ids):
             raise ValueError("super_device_id is not unique")
         return DeviceColumns(ranks, self.device_ids, self.addresses, self.own_ids)
 
@@ -116,6 +116,14 @@ def numbers(texts: Sequence[str]) -> List[int]:
     if None in found:
         raise ValueError("not a number")
     return found  # type: ignore[return-value]
+
+
+def _are_distinct(texts: List[Any]) -> bool:
+    """Whether the numbers `texts` hold are; raises as `numbers`. Without leading zeros, the texts tell."""
+    digits, joined = "".join(texts), ",".join(texts)
+    if digits.isdigit() and digits.isascii() and ",0" not in joined and digits[0] != "0":
+        return len(set(texts)) == len(texts)
+    return len(set(numbers(texts))) == len(texts)
 
 
 def _addresses(entries: List[Entry]) -> List[Optional[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -46,7 +47,7 @@ def _super_pods(entries: Sequence[Entry], own_ids_of: Dict[str, Optional[List[An
     pods = []
     for pod in entries:
         members = tuple([server["server_id"] for server in pod["server_list"]])
-        own_ids = [own_id for server_id in members for own_id in own_ids_of.pop(server_id) or (None,)]
+        own_ids = list(chain.from_iterable([own_ids_of.pop(server_id) or (None,) for server_id in members]))
         if not isinstance(pod["super_pod_id"], str) or None in own_ids or len(set(own_ids)) != len(own_ids):
             raise ValueError("super_pod_list")
         pods.append(SuperPod(pod["super_pod_id"], members))

@@ -25,7 +25,10 @@ LOAD_AND_DUMP, LOAD = 3.0, 1.5
 
 
 def write_inputs(folder: str, servers: int, devices: int) -> None:
-    """v1.json, group.json, half-0.json and half-1.json, which hold the same cluster, and the inventory of it."""
+    """v1.json, group.json, half-0.json and half-1.json, which hold the same cluster, and the inventory of it.
+
+    pods.json (1.2) has super pods of 48 servers too, and v2.json (2.0) the layer of each device.
+    """
     entries = [
         {
             "server_id": f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}",
@@ -41,6 +44,8 @@ def write_inputs(folder: str, servers: int, devices: int) -> None:
         for index in range(servers)
     ]
     write(folder, "v1.json", table(entries))
+    write(folder, "pods.json", in_super_pods(entries))
+    write(folder, "v2.json", version_2(entries))
     for half in (0, 1):
         part = entries[half * servers // 2 : (half + 1) * servers // 2]
         write(folder, f"half-{half}.json", table([renumbered(entry, half * servers // 2 * devices) for entry in part]))
@@ -65,6 +70,44 @@ def write_inputs(folder: str, servers: int, devices: int) -> None:
 
 def table(entries: list) -> dict:
     return {"status": "completed", "version": "1.0", "server_count": str(len(entries)), "server_list": entries}
+
+
+def in_super_pods(entries: list) -> dict:
+    servers = [
+        {
+            **entry,
+            "device": [
+                {**fields, "super_device_id": str(index % 48 << 18 | 2 * int(fields["device_id"]))}
+                for fields in entry["device"]
+            ],
+        }
+        for index, entry in enumerate(entries)
+    ]
+    pods = [
+        {
+            "super_pod_id": str(first // 48),
+            "server_list": [{"server_id": one["server_id"]} for one in servers[first:][:48]],
+        }
+        for first in range(0, len(servers), 48)
+    ]
+    return {**table(servers), "version": "1.2", "super_pod_list": pods}
+
+
+def version_2(entries: list) -> dict:
+    ranks = []
+    for entry in entries:
+        for fields in entry["device"]:
+            rank, device = int(fields["rank_id"]), int(fields["device_id"])
+            address = {"addr_type": "EID", "addr": f"{rank:032x}", "ports": ["0/1", "1/1"], "plane_id": "0"}
+            layer = {
+                "net_layer": 0,
+                "net_instance_id": entry["server_id"],
+                "net_type": "TOPO_FILE_DESC",
+                "net_attr": "",
+            }
+            level_list = [{**layer, "rank_addr_list": [address]}]
+            ranks.append({"rank_id": rank, "local_id": device, "device_id": device, "level_list": level_list})
+    return {"status": "completed", "version": "2.0", "rank_count": len(ranks), "rank_list": ranks}
 
 
 def renumbered(entry: dict, offset: int) -> dict:
@@ -116,10 +159,14 @@ def launch(name: str) -> None:
 # step: (what it does, the yardstick, how often the yardstick's time and memory it may take)
 STEPS = {
     "json.load 1.0": (lambda: json_load("v1.json"), None, 0),
+    "json.load 1.2": (lambda: json_load("pods.json"), None, 0),
+    "json.load 2.0": (lambda: json_load("v2.json"), None, 0),
     "json.load group_list": (lambda: json_load("group.json"), None, 0),
     "json.load + json.dump 1.0": (lambda: json_load_and_dump("v1.json"), None, 0),
     "json.load + json.dump group_list": (lambda: json_load_and_dump("group.json"), None, 0),
     "launch from 1.0": (lambda: launch("v1.json"), "json.load 1.0", LOAD),
+    "launch from 1.2": (lambda: launch("pods.json"), "json.load 1.2", LOAD),
+    "launch from 2.0": (lambda: launch("v2.json"), "json.load 2.0", LOAD),
     "launch from group_list": (lambda: launch("group.json"), "json.load + json.dump group_list", LOAD),
     "generate": (
         lambda: run_verb("generate", "--inventory", "inventory", "-o", "out.json"),
