@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from typing import Dict, Iterator, List, Optional
+from typing import Dict, Iterator, List, Mapping, Optional
 
 import pytest
 from helpers.launcher import ROOT
@@ -48,11 +48,19 @@ class Job:
         self.mpi = mpi
         self.nodes: Dict[int, "subprocess.Popen[bytes]"] = {}
 
-    def start(self, *command: str, without: int = -1, options: "tuple[str, ...]" = (), **environ: str) -> None:
+    def start(
+        self,
+        *command: str,
+        without: int = -1,
+        options: "tuple[str, ...]" = (),
+        everywhere: "Optional[Mapping[str, str]]" = None,
+        **environ: str,
+    ) -> None:
         """Start it on all nodes but one; `environ` is node 0's alone."""
         for index in range(self.cluster.count):
             if index != without:
-                self.nodes[index] = self._start(index, [*options, *command], environ if index == 0 else {})
+                env = {**(everywhere or {}), **(environ if index == 0 else {})}
+                self.nodes[index] = self._start(index, [*options, *command], env)
 
     def read_until(self, text: str, times: int) -> None:
         """Wait for what node 0 says."""
@@ -130,6 +138,15 @@ def test_nodes_may_go_by_names_with_a_domain_and_by_ipv6_addresses(job: Job, nam
     called = job.cluster.names if "lab" in name else [ipv6_address(index) for index in range(job.cluster.count)]
     hosts = ",".join(map(name.format, called))
     job.start(job.mpi.python, SHOWS, options=("--hosts", hosts))
+    assert job.wait() == {0: 0, 1: 0, 2: 0}, job.output(0)
+    assert job.output(0).count(" has ") == 6
+
+
+def test_a_host_file_of_ones_own_may_call_nodes_by_names_with_a_domain(job: Job) -> None:
+    path = os.path.join(job.cluster.folder, "own-hosts")
+    with open(path, "w") as file:
+        file.writelines(f"{name}.lab slots=2\n" for name in job.cluster.names)
+    job.start(job.mpi.python, SHOWS, everywhere={"OPENMPI_HOST_FILE_PATH": path})
     assert job.wait() == {0: 0, 1: 0, 2: 0}, job.output(0)
     assert job.output(0).count(" has ") == 6
 

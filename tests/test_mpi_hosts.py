@@ -6,7 +6,7 @@ import pytest
 
 from davincirun.errors import IdentityError, PlatformError, UsageError
 from davincirun.identity import Host
-from davincirun.mpi.hosts import Node, Nodes, find_nodes, host_file_text, place, read_host_file
+from davincirun.mpi.hosts import Node, Nodes, find_nodes, host_file_text, place, read_host_file, renamed
 
 HERE = Host(("10.0.0.2", "fd00::2"), ("node1",))
 
@@ -71,6 +71,11 @@ def test_a_host_file_is_read_as_open_mpi_reads_it() -> None:
         Node("node3", 3),
         Node("fd00::5", 1),
     )
+
+
+def test_one_node_of_a_host_file_can_go_by_another_name() -> None:
+    text = "# a.lab first\na.lab slots=2 # mine\n me@a.lab:2\na.lab.b slots=2\nb.a.lab\na.lab\n"
+    assert renamed(text, "a.lab", "a") == "# a.lab first\na slots=2 # mine\n me@a:2\na.lab.b slots=2\nb.a.lab\na\n"
 
 
 def test_a_host_file_gives_each_node_its_cards() -> None:

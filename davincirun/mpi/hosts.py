@@ -121,6 +121,16 @@ def read_host_file(text: str) -> Tuple[Node, ...]:
     return tuple(found)
 
 
+def renamed(text: str, host: str, name: str) -> str:
+    """A host file in which the node `host` goes by `name`; all else stays."""
+    return re.sub(
+        rf"^([ \t]*(?:[^\s#@]+@)?){re.escape(host)}(?=[ \t#]|:\d+\b|$)",
+        lambda found: found.group(1) + name,
+        text,
+        flags=re.MULTILINE,
+    )
+
+
 def _of_list(text: str, origin: str, port: Optional[int]) -> Nodes:
     """`a,b`, `a:2222,b:2222`, `[fd00::1]:2222,fd00::2`: one port for all, since ssh is given one."""
     hosts: List[str] = []

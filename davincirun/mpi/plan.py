@@ -13,7 +13,7 @@ from davincirun.host import this_host
 from davincirun.mpi import cards, tune
 from davincirun.mpi.command import Command, Request, Version, mpirun_command, read_version
 from davincirun.mpi.gpus import Gpus
-from davincirun.mpi.hosts import Node, Nodes, Place, find_nodes, host_file_text, place
+from davincirun.mpi.hosts import Node, Nodes, Place, find_nodes, host_file_text, place, renamed
 from davincirun.mpi.payload import Orders, encode
 from davincirun.mpi.worker import HUB_VARIABLE, KEY_VARIABLE
 from davincirun.options import Options
@@ -81,7 +81,8 @@ def make_plan(options: Options, environ: Mapping[str, str], nodes: Nodes, here: 
     slots, ranks, counted = _ranks(options, environ, nodes)
     job_id = options.job_id or modelarts.job_id(environ, os.uname().nodename)
     log_dir = os.path.abspath(options.log_dir or modelarts.log_dir(environ, os.path.isdir))
-    host_file_path, host_files = _host_file(environ, nodes, slots, join(log_dir, job_id, "mpi", "hostfile"))
+    default_host_file = join(log_dir, job_id, "mpi", "hostfile")
+    host_file_path, host_files, host_notes = _host_file(environ, version, nodes, slots, default_host_file)
     tune_path, tune_files, note, warnings = _tune(environ, join(log_dir, job_id, "mpi", "tune_env"))
     orders = _orders(options, environ, nodes, job_id, log_dir, look)
     request = Request(
@@ -98,7 +99,7 @@ def make_plan(options: Options, environ: Mapping[str, str], nodes: Nodes, here: 
         is_root=os.geteuid() == 0,
     )
     command = mpirun_command(request, environ)
-    files, notes = (*host_files, *tune_files), (*command.notes, note)
+    files, notes = (*host_files, *tune_files), (*command.notes, *host_notes, note)
     return MpiPlan(job_id, nodes, here, ranks, counted, version, path, command, files, orders, notes, warnings)
 
 
@@ -107,13 +108,20 @@ def _shim(orders: Orders) -> Tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", _SHIM, package_place, *encode(orders))
 
 
-def _host_file(environ: Mapping[str, str], nodes: Nodes, slots: int, default: str) -> Tuple[str, Tuple[File, ...]]:
-    """The user's own file, or one of ours: at the place that he names if nothing is there yet."""
+def _host_file(
+    environ: Mapping[str, str], version: Version, nodes: Nodes, slots: int, default: str
+) -> Tuple[str, Tuple[File, ...], Tuple[str, ...]]:
+    """The user's own file, or one of ours, at the place that he names if nothing is there yet; what to say of it."""
     named = environ.get("OPENMPI_HOST_FILE_PATH") or ""
     if nodes.origin == "OPENMPI_HOST_FILE_PATH":
-        return named, ()
+        here, own = nodes.nodes[0].host, os.uname().nodename
+        if version.numbers < (5,) or here in (own, "localhost"):
+            return named, (), ()
+        path = os.path.abspath(default)
+        note = f"{named} replaced by {path}, where {here} is called {own}: Open MPI 5 would log in to its own machine"
+        return path, (File(path, renamed(_text(named) or "", here, own).encode(), 0o644),), (note,)
     path = os.path.abspath(named if named and not os.path.exists(named) else default)
-    return path, (File(path, host_file_text(_as_mpirun_says(nodes), slots).encode(), 0o644),)
+    return path, (File(path, host_file_text(_as_mpirun_says(nodes), slots).encode(), 0o644),), ()
 
 
 def find_mpirun(environ: Mapping[str, str]) -> str:

@@ -68,10 +68,10 @@ class ListReader:
         device_ids = self._known_ids.get(id_texts)
         if device_ids is None:
             device_ids = self._known_ids[id_texts] = _distinct_numbers(id_texts, not self._ranked)
-        addresses = _addresses(entries)
+        addresses = _values(entries, "device_ip")
         ranks = self._ranks([entry["rank_id"] for entry in entries]) if self._ranked else ()
         in_pod = "super_device_id" in entries[0]
-        own_ids = [entry.get("super_device_id") for entry in entries] if in_pod else None
+        own_ids = _values(entries, "super_device_id") if in_pod else None
         return Columns(device_ids, addresses, _joined(addresses), ranks, own_ids)
 
     def _ranks(self, texts: List[str]) -> Sequence[int]:
@@ -120,17 +120,18 @@ def numbers(texts: Sequence[str]) -> List[int]:
 
 def _are_distinct(texts: List[Any]) -> bool:
     """Whether the numbers `texts` hold are; raises as `numbers`. Without leading zeros, the texts tell."""
-    digits, joined = "".join(texts), ",".join(texts)
-    if digits.isdigit() and digits.isascii() and ",0" not in joined and digits[0] != "0":
+    digits = "".join(texts)
+    if digits.isdigit() and digits.isascii() and min(texts) >= "1":
         return len(set(texts)) == len(texts)
     return len(set(numbers(texts))) == len(texts)
 
 
-def _addresses(entries: List[Entry]) -> List[Optional[str]]:
+def _values(entries: List[Entry], key: str) -> List[Optional[str]]:
+    """What the devices have under `key`, which nearly all of them have or none; None where one hasn't."""
     try:
-        return [entry["device_ip"] for entry in entries]
+        return [entry[key] for entry in entries]
     except KeyError:
-        return [entry.get("device_ip") for entry in entries]
+        return [entry.get(key) for entry in entries]
 
 
 def _joined(addresses: List[Optional[str]]) -> str:
