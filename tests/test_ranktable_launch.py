@@ -287,7 +287,7 @@ def test_super_pods_that_do_not_fit_are_refused(change: Any, where: str) -> None
     assert refusal(document).where == where
 
 
-@pytest.mark.parametrize("own_ids", [("3", "3"), ("3", "03"), ("03", "3"), ("3", "x")])
+@pytest.mark.parametrize("own_ids", [("3", "3"), ("3", "03"), ("03", "3"), ("3", "x"), ("3", ""), ("", "3")])
 def test_ids_in_the_super_pod_are_numbers_and_each_is_one_device_s(own_ids: Tuple[str, str]) -> None:
     server = Server("a", tuple(Device(rank, rank, None, own_id) for rank, own_id in enumerate(own_ids)))
     document = json.loads(ranktable.from_servers([server], "1.2", [SuperPod("0", ("a",))]))

@@ -38,14 +38,9 @@ class Columns:
     def __len__(self) -> int:
         return len(self.device_ids)
 
-    def devices(self, ranks: Sequence[int], super_pods: bool = False) -> DeviceColumns:
-        """The devices, made when they are looked at; ValueError or TypeError for bad ids in `super_pods`."""
-        if not super_pods or self.own_ids is None:
-            return DeviceColumns(ranks, self.device_ids, self.addresses)
-        own_ids = self.own_ids
-        if not _are_distinct([own_id for own_id in own_ids if own_id is not None] if None in own_ids else own_ids):
-            raise ValueError("super_device_id is not unique")
-        return DeviceColumns(ranks, self.device_ids, self.addresses, self.own_ids)
+    def devices(self, ranks: Sequence[int], in_super_pods: bool = False) -> DeviceColumns:
+        """The devices, made when they are looked at."""
+        return DeviceColumns(ranks, self.device_ids, self.addresses, self.own_ids if in_super_pods else None)
 
 
 class ListReader:
@@ -118,10 +113,12 @@ def numbers(texts: Sequence[str]) -> List[int]:
     return found  # type: ignore[return-value]
 
 
-def _are_distinct(texts: List[Any]) -> bool:
-    """Whether the numbers `texts` hold are; raises as `numbers`. Without leading zeros, the texts tell."""
-    digits = "".join(texts)
-    if digits.isdigit() and digits.isascii() and min(texts) >= "1":
+def are_distinct(texts: List[Any]) -> bool:
+    """Whether the numbers `texts` hold are; raises as `numbers`. Where no text has leading zeros, the texts tell."""
+    joined = f",{','.join(texts)},"
+    digits = joined.replace(",", "")
+    are_digits = digits.isdigit() and digits.isascii() and ",," not in joined and joined.count(",") == len(texts) + 1
+    if are_digits and joined.count(",0") == joined.count(",0,"):
         return len(set(texts)) == len(texts)
     return len(set(numbers(texts))) == len(texts)
 

@@ -8,7 +8,7 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from davincirun.cluster import Cluster, Device, DeviceColumns, Server, SuperPod
-from davincirun.ranktable.columns import Entry, read_lists
+from davincirun.ranktable.columns import Entry, are_distinct, read_lists
 from davincirun.ranktable.finding import number
 
 LONGEST_SERVER_ID = 64  # HCCL's SERVERID_MAX_LENGTH
@@ -24,7 +24,12 @@ def to_cluster(document: Dict[str, Any]) -> Cluster:
     columns = read_lists([server["device"] for server in servers], ranked=True)
     in_pods = document["version"] == "1.2"
     made = list(_servers(servers, [column.devices(column.ranks, in_pods) for column in columns]))
-    if not in_pods or "super_pod_list" not in document:
+    if not in_pods:
+        return Cluster.of(made)
+    if "super_pod_list" not in document:
+        for column in columns:
+            if not are_distinct([own_id for own_id in column.own_ids or () if own_id is not None]):
+                raise ValueError("super_device_id is not unique")
         return Cluster.of(made)
     own_ids = {server.server_id: column.own_ids for server, column in zip(made, columns)}
     return Cluster.of(made, super_pods=_super_pods(document["super_pod_list"], own_ids))
@@ -43,12 +48,12 @@ def _addresses(entry: Entry) -> Tuple[str, ...]:
 
 
 def _super_pods(entries: Sequence[Entry], own_ids_of: Dict[str, Optional[List[Any]]]) -> Tuple[SuperPod, ...]:
-    """The super pods; ValueError or KeyError when they aren't made of all servers, or share an SDID inside."""
+    """The super pods; ValueError, KeyError or TypeError when they aren't made of all servers, or share an SDID."""
     pods = []
     for pod in entries:
         members = tuple([server["server_id"] for server in pod["server_list"]])
         own_ids = list(chain.from_iterable([own_ids_of.pop(server_id) or (None,) for server_id in members]))
-        if not isinstance(pod["super_pod_id"], str) or None in own_ids or len(set(own_ids)) != len(own_ids):
+        if not isinstance(pod["super_pod_id"], str) or None in own_ids or not are_distinct(own_ids):
             raise ValueError("super_pod_list")
         pods.append(SuperPod(pod["super_pod_id"], members))
     if own_ids_of or len({pod.super_pod_id for pod in pods}) != len(pods):
