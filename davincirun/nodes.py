@@ -70,7 +70,11 @@ class Nodes:
             return False
         if self.context.node_count == 0 and (options.node_rank is not None or options.rendezvous is not None):
             raise UsageError("nothing says how many nodes the job has, and there is no rank table: give --nodes")
-        return self.context.node_count > 1 or (options.rendezvous or "").startswith(_POINT)
+        return self.context.node_count > 1 or self._is_started_by_hosts
+
+    @property
+    def _is_started_by_hosts(self) -> bool:
+        return (self._options.rendezvous or "").startswith(_POINT)
 
     @property
     def simulated_index(self) -> int:
@@ -133,7 +137,7 @@ class Nodes:
         Open MPI 4.1 takes three seconds to end after a process of another status, and for nothing: all have ended.
         """
         is_heard = self._companions is not None and self._companions.has_left
-        return 0 if is_heard and (self._options.rendezvous or "").startswith(_POINT) else status
+        return 0 if is_heard and self._is_started_by_hosts else status
 
     def __enter__(self) -> Nodes:
         return self

@@ -144,8 +144,9 @@ def test_nodes_may_go_by_names_with_a_domain_and_by_ipv6_addresses(job: Job, nam
 
 def test_a_host_file_of_ones_own_may_call_nodes_by_names_with_a_domain(job: Job) -> None:
     path = os.path.join(job.cluster.folder, "own-hosts")
-    with open(path, "w") as file:
-        file.writelines(f"{name}.lab slots=2\n" for name in job.cluster.names)
+    with open(path, "wb") as file:
+        file.write(b"# caf\xe9\n")  # whatever the file's encoding
+        file.writelines(f"{name}.lab slots=2\n".encode() for name in job.cluster.names)
     job.start(job.mpi.python, SHOWS, everywhere={"OPENMPI_HOST_FILE_PATH": path})
     assert job.wait() == {0: 0, 1: 0, 2: 0}, job.output(0)
     assert job.output(0).count(" has ") == 6

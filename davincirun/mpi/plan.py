@@ -114,12 +114,13 @@ def _host_file(
     """The user's own file, or one of ours, at the place that he names if nothing is there yet; what to say of it."""
     named = environ.get("OPENMPI_HOST_FILE_PATH") or ""
     if nodes.origin == "OPENMPI_HOST_FILE_PATH":
-        here, own = nodes.nodes[0].host, os.uname().nodename
-        if version.numbers < (5,) or here in (own, "localhost"):
+        here, own = nodes.nodes[0].host, _as_mpirun_says(nodes)[0].host
+        if version.numbers < (5,) or here in (os.uname().nodename, "localhost"):
             return named, (), ()
         path = os.path.abspath(default)
         note = f"{named} replaced by {path}, where {here} is called {own}: Open MPI 5 would log in to its own machine"
-        return path, (File(path, renamed(_text(named) or "", here, own).encode(), 0o644),), (note,)
+        data = renamed(_text(named) or "", here, own).encode("utf-8", "surrogateescape")
+        return path, (File(path, data, 0o644),), (note,)
     path = os.path.abspath(named if named and not os.path.exists(named) else default)
     return path, (File(path, host_file_text(_as_mpirun_says(nodes), slots).encode(), 0o644),), ()
 

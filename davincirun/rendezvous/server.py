@@ -16,7 +16,7 @@ from davincirun.rendezvous import sockets, wire
 from davincirun.rendezvous.agreement import Agreement, RendezvousError
 from davincirun.rendezvous.contribution import Contribution, from_json
 from davincirun.rendezvous.liaison import Leave, Meeting, Orders, Tell
-from davincirun.rendezvous.members import Gone, Member, Members
+from davincirun.rendezvous.members import Member, Members
 from davincirun.rendezvous.news import Done, Progress, Warned, failure_from_json, failure_to_json
 from davincirun.rendezvous.progress import timed_out, waiting_for
 from davincirun.rendezvous.roll import Roll
@@ -111,7 +111,7 @@ class Server(Meeting):
                     self._decide(order, tell)
             for gone in self._members.given_up():
                 if gone.is_failure:
-                    self._forget_stop_because_of(gone)
+                    self._forget_a_stop_by_mpirun()
                     self._decide(gone.failure(), tell)
                 else:
                     tell(Warned(gone.warning()))
@@ -146,8 +146,8 @@ class Server(Meeting):
             tell(failure)
             self._spread({"failed": failure_to_json(failure)})
 
-    def _forget_stop_because_of(self, gone: Gone) -> None:
-        """mpirun may be the faster one to lose a node: it has stopped a launcher before we knew why."""
+    def _forget_a_stop_by_mpirun(self) -> None:
+        """It may be the faster one to lose a node: it has stopped a launcher before we knew why."""
         verdict = self._verdict
         if self._mine is None and verdict is not None and verdict.is_by_signal and verdict.node_rank != NO_NODE:
             self._verdict = None
