@@ -13,11 +13,16 @@ from typing import Dict, Iterator
 import pytest
 from helpers.launcher import DROP_IN, MODULE, ROOT, Launcher, kill_all
 from helpers.processes import carriers_after, newest_pid
+from hypothesis import HealthCheck, settings
 
 MARKER = "THIS_TEST"
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for ignored in (signal.SIGQUIT, signal.SIGHUP):  # by a shell's background jobs, and under nohup: we would pass it on
     signal.signal(ignored, signal.SIG_DFL)
+
+# a slow machine is no failure, and nothing is written into the checkout
+settings.register_profile("calm", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("calm")
 
 
 @pytest.fixture(autouse=True)

@@ -87,7 +87,7 @@ def damaged_text(draw: st.DrawFn) -> str:
     return text[:start] + draw(st.one_of(st.just(""), odd_line)) + text[end:]
 
 
-@settings(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @pytest.mark.parametrize("name", READERS)
 @given(text=st.one_of(odd_text, damaged_text()))
 def test_a_reader_raises_nothing_but_its_own_error(name: str, text: str) -> None:
@@ -97,7 +97,7 @@ def test_a_reader_raises_nothing_but_its_own_error(name: str, text: str) -> None
         assert len(str(error)) < 600
 
 
-@settings(max_examples=100, deadline=None, database=None)
+@settings(max_examples=100)
 @given(
     nodes=st.sets(st.integers(0, 20), max_size=10),
     map_text=st.one_of(st.sampled_from([text for text in TEXTS if "Chip Name" in text]), damaged_text()),
@@ -111,7 +111,7 @@ def test_identification_keeps_every_node_and_every_id_once(nodes: Set[int], map_
     assert len({device.device_id for device in devices}) == len(devices)
 
 
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=200)
 @given(text=st.text(st.sampled_from("0123456789,- a:²voidnpu3"), max_size=12))
 def test_a_choice_of_devices_is_understood_or_refused(text: str) -> None:
     for parse, error in (
