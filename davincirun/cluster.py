@@ -5,7 +5,6 @@ A `Cluster` can only be made by `Cluster.of`, which refuses one whose ranks make
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import chain, repeat
 from operator import attrgetter
 from typing import Any, Iterable, Iterator, Optional, Sequence, Tuple
@@ -24,9 +23,6 @@ class Device(Value):
     super_device_id: Optional[str] = None  # the SDID inside an A3 super pod
     eid: Optional[str] = None  # the 950's address in the UB fabric: 32 hexadecimal digits
     ports: Tuple[str, ...] = ()  # of the 950 behind that address: die/port
-
-
-_new_device = partial(tuple.__new__, Device)  # Device(…) without its Python frame
 
 
 class DeviceColumns(Sequence[Device]):
@@ -53,7 +49,7 @@ class DeviceColumns(Sequence[Device]):
     def __iter__(self) -> Iterator[Device]:
         own_ids: Iterable[Optional[str]] = repeat(None) if self.own_ids is None else self.own_ids
         columns = (self.ranks, self.device_ids, self.addresses, own_ids, repeat(None), repeat(()))
-        return map(_new_device, zip(*columns))
+        return map(Device._make, zip(*columns))
 
     def __getitem__(self, index: Any) -> Any:
         return tuple(self)[index]

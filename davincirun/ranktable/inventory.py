@@ -10,13 +10,11 @@ An inventory has one server a line, its id, then its devices as DEVICE[=ADDRESS]
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from davincirun.cluster import Cluster, Device, Server, SuperPod
 from davincirun.errors import UsageError
 
-_new_device = partial(tuple.__new__, Device)  # Device(…) without its Python frame: there may be 131,072
 _DEVICE = re.compile(r"([0-9]+)(-[0-9]+)?(?:=([^@]+))?(?:@([0-9]+))?\Z")
 
 
@@ -88,7 +86,7 @@ def _cluster(rows: Sequence[Tuple[str, Sequence[_Row]]], pods: Dict[str, List[st
     for server_id, own in rows:
         devices = []
         for row in own:
-            devices.append(_new_device((rank, row.device_id, row.address, row.own_id, None, ())))
+            devices.append(Device._make((rank, row.device_id, row.address, row.own_id, None, ())))
             rank += 1
         servers.append(Server(server_id, tuple(devices)))
     return Cluster(tuple(servers), (), tuple([SuperPod(pod_id, tuple(ids)) for pod_id, ids in pods.items()]))
