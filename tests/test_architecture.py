@@ -57,7 +57,6 @@ ACTING = {
     "ctypes",
     "fcntl",
     "glob",
-    "io",
     "logging",
     "multiprocessing",
     "os",

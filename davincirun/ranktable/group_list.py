@@ -6,7 +6,6 @@ would order by server id as text, so such a table is always converted, never han
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import accumulate, chain
 from typing import Any, Dict, Iterator, List, Sequence
 
@@ -15,21 +14,20 @@ from davincirun.ranktable.columns import read_lists
 from davincirun.ranktable.v1 import LONGEST_SERVER_ID
 
 Instance = Dict[str, Any]
-_new_pod = partial(tuple.__new__, Pod)  # Pod(…) without its Python frame
 
 
 def to_cluster(document: Dict[str, Any]) -> Cluster:
     """The cluster a group_list document describes; ValueError, KeyError, TypeError or AttributeError for a bad one."""
     instances = in_rank_order(document)
     columns = read_lists([instance["devices"] for instance in instances], ranked=False)
-    ends = accumulate(map(len, columns))
-    devices = [column.devices(range(end - len(column), end)) for column, end in zip(columns, ends)]
+    ends = list(accumulate(map(len, columns)))
+    devices = [column.devices(range(start, end)) for column, start, end in zip(columns, [0, *ends], ends)]
     lab = is_lab(document)
     names = [""] * len(instances) if lab else [instance["pod_name"] for instance in instances]
     if not lab and len(set(names)) != len(names):
         raise ValueError("pod_name")
     server_ids = [as_text(instance["server_id"]) for instance in instances]
-    pods = list(map(_new_pod, zip(names, server_ids, devices)))
+    pods = list(map(Pod._make, zip(names, server_ids, devices)))
     return Cluster.of(_servers(pods), () if lab else pods)
 
 
@@ -112,4 +110,4 @@ def _servers(pods: List[Pod]) -> Iterator[Server]:
         devices = parts[0] if len(parts) == 1 else tuple(chain.from_iterable(parts))
         if len(parts) > 1 and len({device.device_id for device in devices}) != len(devices):
             raise ValueError("device_id")
-        yield Server(server_id, devices, ())
+        yield Server._make((server_id, devices, ()))

@@ -6,12 +6,11 @@ knows every rule, what to say.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Union
+from typing import Any, Callable, Dict, Optional, Union
 
 from davincirun.cluster import Cluster
 from davincirun.errors import RankTableError
 from davincirun.ranktable import group_list, heterog, v1, v2
-from davincirun.ranktable.columns import folding
 from davincirun.ranktable.document import BIG_BYTES, GROUP_LIST, NotYet, RankTable, collector_paused, inspect, parse
 from davincirun.ranktable.finding import as_error
 
@@ -25,16 +24,14 @@ _READERS: Dict[str, Callable[[Dict[str, Any]], Cluster]] = {
 
 
 def read(data: bytes, path: str) -> Union[RankTable, NotYet]:
-    """As `parse`; the document of a big table has columns in place of its lists of devices, which only we can read."""
-    if len(data) > BIG_BYTES:
-        try:
-            table = inspect(data, folding())
-        except (KeyError, TypeError, AttributeError):
-            pass  # there are other ways to write devices, and wrong ones
-        else:
-            if isinstance(table, RankTable):
-                return table
-    return parse(data, path)
+    """As `parse`; in the document of a big table, columns that only we can read may stand for its lists of devices."""
+    return (_read_big(data) if len(data) > BIG_BYTES else None) or parse(data, path)
+
+
+def _read_big(data: bytes) -> Optional[RankTable]:
+    from davincirun.ranktable import alike  # costs most launches nothing
+
+    return alike.read(data)
 
 
 def to_cluster(table: RankTable, path: str) -> Cluster:

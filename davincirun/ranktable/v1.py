@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
+import io
 from itertools import chain
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from davincirun.cluster import Cluster, Device, DeviceColumns, Server, SuperPod
-from davincirun.ranktable.columns import Entry, are_distinct, read_lists
+from davincirun.ranktable.columns import Entry, are_distinct, decimals, read_lists
 from davincirun.ranktable.finding import number
 
 LONGEST_SERVER_ID = 64  # HCCL's SERVERID_MAX_LENGTH
 ADDRESS_KEYS = frozenset(("host_ip", "container_ip", "pod_ip", "server_ip"))
-_new_server = partial(tuple.__new__, Server)  # Server(…) without its Python frame: there may be 8,192
+_ESCAPED = bytes(range(0x20)) + b'"\\\x7f'  # of ASCII, by `quoted`
 
 
 def to_cluster(document: Dict[str, Any]) -> Cluster:
@@ -40,7 +40,7 @@ def _servers(entries: Sequence[Entry], devices: Sequence[Sequence[Device]]) -> I
         server_id = entry["server_id"]
         if not isinstance(server_id, str) or not 0 < len(server_id) <= LONGEST_SERVER_ID:
             raise ValueError("server_id")
-        yield _new_server((server_id, own, () if ADDRESS_KEYS.isdisjoint(entry) else _addresses(entry)))
+        yield Server._make((server_id, own, () if ADDRESS_KEYS.isdisjoint(entry) else _addresses(entry)))
 
 
 def _addresses(entry: Entry) -> Tuple[str, ...]:
@@ -69,47 +69,57 @@ def from_servers(servers: Sequence[Server], version: str = "1.0", super_pods: Se
     """
     if version not in ("1.0", "1.2"):
         raise ValueError(f"servers can be written as 1.0, 1.2 or 2.0, not as {version}")
-    text = _devices_text_1_2 if version == "1.2" else _DevicesText()
-    list_text = ",".join(
-        [f'{{"server_id":{quoted(server.server_id)},"device":[{text(server.devices)}]}}' for server in servers]
-    )
+    devices_text = _devices_text_1_2 if version == "1.2" else _DevicesText()
+    out = io.BytesIO()  # one copy: getting memory for 131,072 devices takes longer than filling it
+    out.write(f'{{"status":"completed","version":"{version}","server_count":"{len(servers)}","server_list":['.encode())
+    for index, server in enumerate(servers):
+        text = f'{{"server_id":{quoted(server.server_id)},"device":[{devices_text(server.devices)}]}}'
+        out.write(f"{',' if index else ''}{text}".encode("ascii"))
     pods = super_pods if version == "1.2" else ()
     pods_text = f',"super_pod_list":[{",".join(map(_super_pod_text, pods))}]' if pods else ""
-    return (
-        f'{{"status":"completed","version":"{version}","server_count":"{len(servers)}",'
-        f'"server_list":[{list_text}]{pods_text}}}'
-    ).encode("ascii")
+    out.write(f"]{pods_text}}}".encode("ascii"))
+    return out.getvalue()
 
 
 class _DevicesText:
     """Devices → what stands between the brackets of 1.0's `device`.
 
-    A launch may have to write 131,072 of them: most lists have the same device ids, for which one template serves.
+    A launch may have to write 131,072 of them: most lists have the same device ids as the one before, for which one
+    template serves.
     """
 
     def __init__(self) -> None:
-        self._templates: Dict[Tuple[int, ...], str] = {}
+        self._device_ids: Sequence[int] = ()
+        self._template: List[str] = []
 
     def __call__(self, devices: Sequence[Device]) -> str:
         if not isinstance(devices, DeviceColumns) or not _are_plain(devices.addresses):
             return ",".join(map(_device_text, devices))
-        device_ids = tuple(devices.device_ids)
-        template = self._templates.get(device_ids)
-        if template is None:
-            pieces = [f'{{"device_id":"{device_id}","device_ip":"%s","rank_id":"%s"}}' for device_id in device_ids]
-            template = self._templates[device_ids] = ",".join(pieces)
-        values: List[Optional[str]] = [None] * (2 * len(device_ids))
-        values[::2] = devices.addresses
-        values[1::2] = map(str, devices.ranks)
-        return template % tuple(values)
+        if devices.device_ids != self._device_ids:
+            self._device_ids = devices.device_ids
+            self._template = _template(devices.device_ids)
+        pieces = self._template.copy()
+        pieces[1::4] = devices.addresses  # type: ignore[assignment]  # there is no None
+        pieces[3::4] = decimals(devices.ranks)
+        return "".join(pieces)
+
+
+def _template(device_ids: Sequence[int]) -> List[str]:
+    """The pieces of a list's text: of each device two that stay, and after each an empty one for a value."""
+    pieces: List[str] = []
+    for device_id in device_ids:
+        start = '"},{' if pieces else "{"
+        pieces += [f'{start}"device_id":"{device_id}","device_ip":"', "", '","rank_id":"', ""]
+    return [*pieces, '"}']
 
 
 def _are_plain(addresses: Sequence[Optional[str]]) -> bool:
-    """Whether all are given, and JSON writes them as they are."""
-    if None in addresses:
+    """Whether all are given, and written as they are."""
+    try:
+        text = "".join(addresses)  # type: ignore[arg-type]  # a None is what the except is for
+    except TypeError:
         return False
-    text = "".join(addresses)  # type: ignore[arg-type]  # there is no None
-    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
+    return text.isascii() and len(text.encode("ascii").translate(None, _ESCAPED)) == len(text)
 
 
 def _device_text(device: Device) -> str:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Measure the rank-table room at 131,072 devices (8,192 servers of 16) against json alone, in one interleaved run.
 
-Each step is a process of its own; CPU seconds are the best of the rounds (what else the machine does only adds to
-them), memory is the peak of the process. The yardstick of generate, validate, merge and convert is json.load and
-json.dump of the same document (at most 3 times that); the launch's is json.load (at most 1.5 times), from a group_list,
-which it converts, json.load and json.dump. As every launch imports the package, that isn't counted there. The status is
-1 when a step takes more.
+Each step is a process of its own, and right before it runs its yardstick, as a machine's speed may change within
+seconds: what counts is the median of the rounds' multiples, of CPU seconds and of the process's peak memory. The
+yardstick of generate, validate, merge and convert is json.load and json.dump of the same document (at most 3 times
+that); the launch's is json.load alone (at most 1.5 times), also where it has to convert a group_list. As every launch
+imports the package, that isn't counted there. The status is 1 when a step takes more.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from statistics import median
+from typing import NamedTuple
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
 
@@ -156,18 +158,20 @@ def launch(name: str) -> None:
                 out.write(ranktable.from_servers(cluster.servers))
 
 
-# step: (what it does, the yardstick, how often the yardstick's time and memory it may take)
+YARDSTICKS = {
+    "json.load 1.0": lambda: json_load("v1.json"),
+    "json.load 1.2": lambda: json_load("pods.json"),
+    "json.load 2.0": lambda: json_load("v2.json"),
+    "json.load group_list": lambda: json_load("group.json"),
+    "json.load + json.dump 1.0": lambda: json_load_and_dump("v1.json"),
+    "json.load + json.dump group_list": lambda: json_load_and_dump("group.json"),
+}
+# step: (what it does, its yardstick, how often the yardstick's time and memory it may take)
 STEPS = {
-    "json.load 1.0": (lambda: json_load("v1.json"), None, 0),
-    "json.load 1.2": (lambda: json_load("pods.json"), None, 0),
-    "json.load 2.0": (lambda: json_load("v2.json"), None, 0),
-    "json.load group_list": (lambda: json_load("group.json"), None, 0),
-    "json.load + json.dump 1.0": (lambda: json_load_and_dump("v1.json"), None, 0),
-    "json.load + json.dump group_list": (lambda: json_load_and_dump("group.json"), None, 0),
     "launch from 1.0": (lambda: launch("v1.json"), "json.load 1.0", LOAD),
     "launch from 1.2": (lambda: launch("pods.json"), "json.load 1.2", LOAD),
     "launch from 2.0": (lambda: launch("v2.json"), "json.load 2.0", LOAD),
-    "launch from group_list": (lambda: launch("group.json"), "json.load + json.dump group_list", LOAD),
+    "launch from group_list": (lambda: launch("group.json"), "json.load group_list", LOAD),
     "generate": (
         lambda: run_verb("generate", "--inventory", "inventory", "-o", "out.json"),
         "json.load + json.dump 1.0",
@@ -192,12 +196,16 @@ STEPS = {
 }
 
 
-def measure(step: str, folder: str) -> tuple[float, float]:
-    """CPU seconds and peak megabytes of one step, in a process of its own."""
+class Taken(NamedTuple):
+    seconds: float  # of CPU
+    megabytes: float  # at the peak
+
+
+def measure(step: str, folder: str) -> Taken:
+    """What one step takes, in a process of its own."""
     argv = [sys.executable, os.path.abspath(__file__), "--step", step]
     done = subprocess.run(argv, cwd=folder, stdout=subprocess.PIPE, check=True, universal_newlines=True)
-    seconds, megabytes = json.loads(done.stdout.splitlines()[-1])
-    return seconds, megabytes
+    return Taken(*json.loads(done.stdout.splitlines()[-1]))
 
 
 def run_step(step: str) -> None:
@@ -205,7 +213,7 @@ def run_step(step: str) -> None:
     if step.startswith("launch"):
         importlib.import_module("davincirun.ranktable")
     before = time.process_time()
-    STEPS[step][0]()
+    (YARDSTICKS[step] if step in YARDSTICKS else STEPS[step][0])()
     seconds = time.process_time() - before
     with open("/proc/self/status") as file:
         peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM:"))
@@ -217,36 +225,34 @@ def main() -> int:
     parser.add_argument("--servers", type=int, default=8192)
     parser.add_argument("--devices", type=int, default=16, help="per server")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--step", choices=sorted(STEPS), help=argparse.SUPPRESS)
+    parser.add_argument("--step", choices=sorted([*STEPS, *YARDSTICKS]), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.step:
         run_step(options.step)
         return 0
-    taken: dict[str, list[tuple[float, float]]] = {step: [] for step in STEPS}
+    taken: dict[str, list[tuple[Taken, Taken]]] = {step: [] for step in STEPS}
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         write_inputs(folder, options.servers, options.devices)
         for _ in range(options.rounds):
             for step, results in taken.items():
-                results.append(measure(step, folder))
+                results.append((measure(STEPS[step][1], folder), measure(step, folder)))
     return report(taken, options.servers * options.devices)
 
 
-def report(taken: dict[str, list[tuple[float, float]]], devices: int) -> int:
+def report(taken: dict[str, list[tuple[Taken, Taken]]], devices: int) -> int:
     """Print the table; 1 when a step took more than it may."""
     python = sys.version.split()[0]
-    print(f"{devices:,} devices, Python {python}: best CPU seconds and peak MB, as multiples in brackets")
-    seconds = {step: min([result[0] for result in results]) for step, results in taken.items()}
-    peaks = {step: min([result[1] for result in results]) for step, results in taken.items()}
+    print(f"{devices:,} devices, Python {python}: median CPU seconds and peak MB, as multiples in brackets")
     status = 0
     for step, (_, yardstick, limit) in STEPS.items():
-        if yardstick is None:
-            print(f"{step:34} {seconds[step]:7.3f} s         {peaks[step]:7.1f} MB")
-            continue
-        times, peak = seconds[step] / seconds[yardstick], peaks[step] / peaks[yardstick]
+        seconds = median([own.seconds for _, own in taken[step]])
+        megabytes = median([own.megabytes for _, own in taken[step]])
+        times = median([own.seconds / other.seconds for other, own in taken[step]])
+        peak = median([own.megabytes / other.megabytes for other, own in taken[step]])
         good = times <= limit and peak <= LOAD_AND_DUMP
         status |= not good
-        taken_text = f"{seconds[step]:7.3f} s ({times:4.2f}) {peaks[step]:7.1f} MB ({peak:4.2f})"
-        print(f"{step:34} {taken_text}  at most {limit}: {'ok' if good else 'TOO MUCH'}")
+        taken_text = f"{seconds:7.3f} s ({times:4.2f}) {megabytes:7.1f} MB ({peak:4.2f})"
+        print(f"{step:26}{taken_text}  of {yardstick}, at most {limit}: {'ok' if good else 'TOO MUCH'}")
     return int(status)
 
 
