@@ -15,6 +15,7 @@ from davincirun.rendezvous import contribution as contributions
 from davincirun.rendezvous.agreement import RendezvousError, combine, numeric_key
 from davincirun.rendezvous.choice import choose
 from davincirun.rendezvous.contribution import Card, Contribution
+from davincirun.rendezvous.etcd import Etcd
 from davincirun.rendezvous.members import Members
 from davincirun.rendezvous.news import failure_from_json, failure_to_json
 from davincirun.rendezvous.roll import Roll
@@ -340,6 +341,12 @@ def test_without_the_option_nodes_meet_at_node_0_at_a_port_of_the_run() -> None:
     assert (chosen.kind, chosen.hosts) == ("tcp", ("alpha",))
     assert chosen.ports == choose(None, WITH_HOSTS, "run").ports != choose(None, WITH_HOSTS, "other").ports
     assert all(17000 <= port < 20000 for port in chosen.ports)
+
+
+def test_without_its_client_there_is_no_meeting_at_etcd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("davincirun.rendezvous.etcd.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="pip install etcd3gw"):
+        Etcd([("a", 2379)], "run", is_tls=False, silence_seconds=15)
 
 
 @pytest.mark.parametrize("option", [None, "shared", "tcp://", "tcp://a:b", "etcd://a/b", "zk://a", "tcp://u:p@a:1"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import shutil
+import socket
 import time
 from contextlib import ExitStack
 from types import TracebackType
@@ -22,6 +23,7 @@ from davincirun.rendezvous.liaison import Liaison, Orders
 from davincirun.rendezvous.news import Done, News, Progress, Refused, Warned
 from davincirun.rendezvous.server import Server
 from davincirun.rendezvous.sockets import Place
+from davincirun.rendezvous.store import StoreError
 from davincirun.rendezvous.terms import Terms
 from davincirun.rendezvous.ways import meeting
 from davincirun.rendezvous.wire import job_key
@@ -234,6 +236,35 @@ class TestEtcd:
             failure = NodeFailed(3, "host3", 7, problem="failed")
             launchers[0].give(failure)
             assert {one.wait_for(NodeFailed) for one in launchers} == {failure}
+
+    def test_a_silent_member_is_given_up_for_one_that_answers(self, tmp_path) -> None:
+        from davincirun.rendezvous.etcd import Etcd as Store
+
+        with socket.socket() as silent, Etcd(str(tmp_path)) as etcd:
+            silent.bind(("127.0.0.1", 0))
+            silent.listen()
+            store = Store([silent.getsockname(), ("127.0.0.1", etcd.port)], "run", False, 5.0)
+            assert store.create("leader", b"mine")
+            only = Store([silent.getsockname()], "run", False, 5.0)
+            with pytest.raises(StoreError, match="no answer within 5 s"):
+                only.get("leader")
+            store.close()
+            only.close()
+
+    @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl isn't installed")
+    def test_tls_trusts_whom_the_machine_trusts(self, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from davincirun.rendezvous.etcd import Etcd as Store
+
+        with Etcd(str(tmp_path), is_tls=True) as etcd:
+            stranger = Store([("127.0.0.1", etcd.port)], "run", True, 5.0)
+            with pytest.raises(StoreError, match="certificate verify failed"):
+                stranger.get("leader")
+            monkeypatch.setenv("SSL_CERT_FILE", etcd.certificate)
+            monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+            friend = Store([("127.0.0.1", etcd.port)], "run", True, 5.0)
+            assert friend.create("leader", b"mine")
+            stranger.close()
+            friend.close()
 
     def test_nothing_of_a_crashed_launcher_outlives_its_lease(self, tmp_path) -> None:
         from davincirun.rendezvous.etcd import Etcd as Store

@@ -1,4 +1,4 @@
-"""etcd v3 as a store, through the JSON gateway that each etcd serves beside gRPC: the standard library is enough.
+"""etcd v3 as a store, with the client etcd3gw (extra `etcd`), which speaks to the JSON gateway of each etcd.
 
 All that a launcher writes hangs on its lease, so that nothing of a crashed one stays for longer than that. In keys,
 `//` stands before a value's last name, so that a folder can be watched without the folders in it.
@@ -7,12 +7,17 @@ All that a launcher writes hangs on its lease, so that nothing of a crashed one 
 from __future__ import annotations
 
 import base64
-import http.client
 import json
+import re
+import ssl
 import time
 from contextlib import suppress
-from typing import Any, Dict, Optional, Sequence, Set, Tuple
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Dict, Optional, Sequence, Set, Tuple, Type
 
+from davincirun.errors import UsageError
 from davincirun.rendezvous.liaison import Orders
 from davincirun.rendezvous.store import Store, StoreError
 
@@ -23,11 +28,16 @@ _ENDLESS_SILENCE_LEASE_SECONDS = 60  # where silence is no failure, what a crash
 
 
 class Etcd(Store):
-    """The store below `/davincirun/<run>` of an etcd cluster, of which any one member will do."""
+    """The store below `/davincirun/<run>` of an etcd cluster, of which any one member will do.
+
+    UsageError where the client isn't installed.
+    """
 
     first_pause_seconds = 0.3
 
     def __init__(self, endpoints: Sequence[Tuple[str, int]], run: str, is_tls: bool, silence_seconds: float) -> None:
+        if find_spec("etcd3gw") is None:
+            raise UsageError("--rendezvous etcd://… needs the Python client: pip install etcd3gw, or davincirun[etcd]")
         self._endpoints = tuple(endpoints)
         self._turn = 0
         self._run = run
@@ -38,7 +48,7 @@ class Etcd(Store):
         self._own: Dict[str, bytes] = {}  # what hangs on the lease
         self._revisions: Dict[str, int] = {}  # by folder: up to which its news have been told
         self._revision = 0  # of the last answer
-        self._connection: Optional[http.client.HTTPConnection] = None
+        self._client: Any = None  # of the member whose turn it is
         self._stream: Optional[_Stream] = None
 
     @property
@@ -78,8 +88,8 @@ class Etcd(Store):
         if self._stream is not None and self._stream.folder != folder:
             self._forget_stream()
         if self._stream is None and folder:  # looking for a leader, all would be told of each of its beats
-            with suppress(OSError, http.client.HTTPException, ValueError):
-                self._stream = _Stream(self._connected(), folder, self._range(folder), self._revision + 1)
+            with suppress(*_troubles()):
+                self._stream = _Stream(self._member(), folder, self._range(folder), self._revision + 1)
         if self._stream is None:
             orders.wait([], seconds)
         elif orders.wait([self._stream.fd], seconds) and not self._stream.read():
@@ -103,8 +113,7 @@ class Etcd(Store):
     def close(self) -> None:
         """The lease is left to run out: what we said last is still to be read."""
         self._forget_stream()
-        if self._connection is not None:
-            self._connection.close()
+        self._leave_member()
 
     def _put_request(self, name: str, value: bytes) -> Dict[str, Any]:
         if self._lease is None:
@@ -126,30 +135,29 @@ class Etcd(Store):
         problem = ""
         for _ in range(len(self._endpoints) + 1):  # once more than there are: a kept connection may have been closed
             try:
-                if self._connection is None:
-                    self._connection = self._connected()
-                self._connection.request("POST", f"/v3/{what}", json.dumps(request))
-                response = self._connection.getresponse()
-                answer: Dict[str, Any] = json.loads(response.read().decode("utf-8"))
-                if response.status == http.client.OK:
-                    self._revision = int(answer.get("header", {}).get("revision", self._revision))
-                    return answer
-                problem = str(answer.get("message") or answer.get("error") or response.status)
+                client = self._member()
+                answer: Dict[str, Any] = client.post(client.get_url(what), json=request)
+                self._revision = int(answer.get("header", {}).get("revision", self._revision))
+                return answer
+            except _troubles() as error:
+                problem = _words(error)
                 if "lease not found" in problem:
                     self._lease = None
-            except (OSError, http.client.HTTPException, ValueError) as error:
-                problem = str(error) or repr(error)
-                if self._connection is not None:
-                    self._connection.close()
-                self._connection = None
-                self._turn += 1
+                else:
+                    self._leave_member()
+                    self._turn += 1
         raise StoreError(problem)
 
-    def _connected(self) -> http.client.HTTPConnection:
-        host, port = self._endpoints[self._turn % len(self._endpoints)]
-        if self._is_tls:
-            return http.client.HTTPSConnection(host, port, timeout=_CALL_SECONDS)
-        return http.client.HTTPConnection(host, port, timeout=_CALL_SECONDS)
+    def _member(self) -> Any:
+        if self._client is None:
+            host, port = self._endpoints[self._turn % len(self._endpoints)]
+            self._client = _client(host, port, self._is_tls)
+        return self._client
+
+    def _leave_member(self) -> None:
+        if self._client is not None:
+            self._client.session.close()
+        self._client = None
 
     def _forget_stream(self) -> None:
         if self._stream is not None:
@@ -158,33 +166,59 @@ class Etcd(Store):
 
 
 class _Stream:
-    """etcd's own word that something has changed in a folder."""
+    """etcd's own word that something has changed in a folder.
 
-    def __init__(
-        self, connection: http.client.HTTPConnection, folder: str, key_range: Dict[str, str], start_revision: int
-    ) -> None:
+    The client's own watch isn't used: it has a thread, which would keep a launcher from ending while etcd is silent.
+    """
+
+    def __init__(self, client: Any, folder: str, key_range: Dict[str, str], start_revision: int) -> None:
         self.folder = folder
-        self._connection = connection
         request = {"create_request": {**key_range, "start_revision": str(start_revision)}}
-        try:
-            connection.request("POST", "/v3/watch", json.dumps(request))
-            self._response = connection.getresponse()
-            self.fd = self._response.fileno()
-            self.read()  # that the watch has been made
-        except BaseException:
-            connection.close()
-            raise
+        self._response = client.session.post(client.get_url("watch"), json=request, stream=True)
+        self._chunks = self._response.iter_content(chunk_size=None)
+        self.fd = self._response.raw.fileno()
+        if not self.read():  # that the watch has been made
+            self.close()
+            raise OSError("the watch has ended")
 
     def read(self) -> bool:
         """Take what has come; what exactly changed is looked up anyway. False: the stream has ended."""
         try:
-            return bool(self._response.read1(1 << 16))
-        except (OSError, http.client.HTTPException, ValueError):
+            return bool(next(self._chunks, b""))
+        except _troubles():
             return False
 
     def close(self) -> None:
         self._response.close()
-        self._connection.close()
+
+
+def _client(host: str, port: int, is_tls: bool) -> Any:
+    """A client of one member, which trusts whom this machine trusts, and gives up on a silent one."""
+    client = import_module("etcd3gw").Etcd3Client(
+        host, port, "https" if is_tls else "http", timeout=_CALL_SECONDS, api_path="/v3/"
+    )
+    client.session.trust_env = False  # a cluster's proxies lead out of it
+    paths = ssl.get_default_verify_paths()
+    client.session.verify = paths.cafile or paths.capath or True
+    client.session.request = partial(client.session.request, timeout=_CALL_SECONDS)  # its 1.0, of Python 3.7, has none
+    return client
+
+
+def _troubles() -> Tuple[Type[Exception], ...]:
+    """What calls raise when a member can't be reached, or doesn't do as it is told."""
+    return (import_module("etcd3gw.exceptions").Etcd3Exception, OSError, ValueError)
+
+
+def _words(error: Exception) -> str:
+    """What etcd says is wrong, or the system, in a few words: the client's own go through all its layers."""
+    text = str(getattr(error, "detail_text", None) or error)
+    with suppress(ValueError, AttributeError):
+        answer = json.loads(text)
+        return str(answer.get("message") or answer.get("error") or text)
+    if "timed out" in text:
+        return f"no answer within {_CALL_SECONDS:.0f} s"
+    from_system = re.search(r"\[(?:Errno|SSL)[^]]*\] ([^'\"()]+)", text)
+    return from_system.group(1).strip() if from_system else text
 
 
 def _prefix(start: str) -> Dict[str, str]:

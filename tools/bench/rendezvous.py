@@ -94,6 +94,8 @@ def main(argv: List[str]) -> int:
     options = parser.parse_args(argv)
     for module in ("client", "directory", "etcd"):
         importlib.import_module(f"davincirun.rendezvous.{module}")  # once, not in each of N forked launchers
+    if "etcd" in options.ways:
+        importlib.import_module("etcd3gw")
     gc.freeze()  # so that no collection in a launcher copies what all share
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
