@@ -2,7 +2,7 @@
 """How long N launchers take to agree, simulated as N forked processes on this machine.
 
 usage: python tools/bench/rendezvous.py [--ways floor,tcp,directory,etcd] [--counts 16,64,256] [--cards 8] [--runs 3]
-                                        [--threads 1]
+                                        [--threads 1] [--node-timeout 15]
 
 All start at one moment; the time is that until the last one holds the agreed table. N machines would have a processor
 for each launcher: here as many work at a time as there are cores, and the others wait for their turn. `cpu ms each` is
@@ -91,6 +91,7 @@ def main(argv: List[str]) -> int:
     parser.add_argument("--cards", type=int, default=8)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1, help="launchers to a process, where memory is short")
+    parser.add_argument("--node-timeout", type=float, default=15.0, help="as the launcher's: how often each shows life")
     options = parser.parse_args(argv)
     for module in ("client", "directory", "etcd"):
         importlib.import_module(f"davincirun.rendezvous.{module}")  # once, not in each of N forked launchers
@@ -105,9 +106,7 @@ def main(argv: List[str]) -> int:
     for way in options.ways.split(","):
         for count in map(int, options.counts.split(",")):
             with place(way) as where:
-                results = [
-                    one_run(where, f"run{run}", count, options.cards, options.threads) for run in range(options.runs)
-                ]
+                results = [one_run(where, f"run{run}", count, options) for run in range(options.runs)]
             show(way, count, results)
     return 0
 
@@ -159,8 +158,9 @@ def etcd(folder: str) -> Iterator[str]:
         process.wait()
 
 
-def one_run(where: str, run: str, count: int, cards: int, at_once: int) -> Result:
-    """Fork all launchers, `at_once` as threads of one process, let them go at one moment, wait for the last."""
+def one_run(where: str, run: str, count: int, options: argparse.Namespace) -> Result:
+    """Fork all launchers, some as threads of one process, let them go at one moment, wait for the last."""
+    at_once = options.threads
     records = mmap.mmap(-1, RECORD.size * count)
     gate, open_gate = os.pipe()
     ready, say_ready = os.pipe()
@@ -176,7 +176,7 @@ def one_run(where: str, run: str, count: int, cards: int, at_once: int) -> Resul
             together = range(first, min(first + at_once, count))
 
             def one(rank: int, share: int = len(together)) -> int:
-                return launcher(where, run, rank, count, cards, (gate, say_ready), tokens, records, share)
+                return launcher(where, run, rank, count, options, (gate, say_ready), tokens, records, share)
 
             with ThreadPoolExecutor(at_once) as pool:
                 os._exit(max(pool.map(one, together)))
@@ -206,7 +206,7 @@ def launcher(
     run: str,
     rank: int,
     count: int,
-    cards: int,
+    options: argparse.Namespace,
     fds: Tuple[int, int],
     tokens: Tuple[int, int],
     records: mmap.mmap,
@@ -214,12 +214,12 @@ def launcher(
 ) -> int:
     """The whole meeting of one launcher, `share` of which are in this process; its exit status."""
     gate, say_ready = fds
-    devices = tuple(Card(card, f"10.{rank >> 8}.{rank & 255}.{card}", None) for card in range(cards))
+    devices = tuple(Card(card, f"10.{rank >> 8}.{rank & 255}.{card}", None) for card in range(options.cards))
     names = (f"10.{100 + (rank >> 8)}.{rank & 255}.1",)
     mine = Contribution(
         os.urandom(16).hex(), rank, count, f"host{rank}", names, devices, None, None, "1", "true", run, os.getpid()
     )
-    terms = Terms(job_key(run), count, (), TIMEOUT_SECONDS, 15.0)
+    terms = Terms(job_key(run), count, (), TIMEOUT_SECONDS, options.node_timeout)
     orders = Turns(tokens if where.startswith(("/", "etcd")) else None)  # a meeting point's nodes wait for each other
     os.write(say_ready, b".")
     os.read(gate, 1)
