@@ -274,7 +274,9 @@ def test_an_inventory_gives_servers_addresses_and_super_pods() -> None:
         ("a\n", "inventory:1: server a has no devices"),
         ("\na 0=1.1.1.1 x", "inventory:2: 'x' is no device"),
         ("a 0-3=1.1.1.1", "several devices one address"),
-        ("a 3-0", "no list of device ids"),
+        ("a 3-0", "inventory:1: '3-0' is no list of device ids"),
+        ("a 0-99999", "inventory:1: '0-99999' is no device"),
+        ("a " + "1" * 5000, "is no device"),
     ],
 )
 def test_a_wrong_inventory_is_refused_at_its_line(text: str, words: str) -> None:
@@ -302,7 +304,7 @@ def test_device_lists_are_read(text: str, ids: List[int]) -> None:
     assert id_list(text) == ids
 
 
-@pytest.mark.parametrize("text", ["", "a", "0-", "3-1", "0,0", "-1", "1-2-3"])
+@pytest.mark.parametrize("text", ["", "a", "0-", "3-1", "0,0", "-1", "1-2-3", "0-10000000000", "1" * 5000])
 def test_wrong_device_lists_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         id_list(text)

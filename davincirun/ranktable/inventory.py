@@ -15,7 +15,9 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 from davincirun.cluster import Cluster, Device, Server, SuperPod
 from davincirun.errors import UsageError
 
-_DEVICE = re.compile(r"([0-9]+)(-[0-9]+)?(?:=([^@]+))?(?:@([0-9]+))?\Z")
+_ID = "[0-9]{1,4}"  # no machine has more cards than that: a longer one is a slip of the finger
+_DEVICE = re.compile(rf"({_ID})(-{_ID})?(?:=([^@]+))?(?:@([0-9]+))?\Z")
+_RANGE = re.compile(rf"({_ID})(?:-({_ID}))?\Z")
 
 
 class _Row(NamedTuple):
@@ -59,7 +61,7 @@ def id_list(text: str) -> List[int]:
     """The ids in "0-3,6"; UsageError for anything else."""
     ids: List[int] = []
     for part in text.replace(" ", "").split(","):
-        match = re.match(r"([0-9]+)(?:-([0-9]+))?\Z", part)
+        match = _RANGE.match(part)
         if not match or (match.group(2) and int(match.group(2)) < int(match.group(1))):
             raise UsageError(f"{text!r} is no list of device ids: write for example 0-7 or 0,1,4-7")
         ids += range(int(match.group(1)), int(match.group(2) or match.group(1)) + 1)
@@ -77,7 +79,10 @@ def _rows(word: str, place: str) -> List[_Row]:
         return [_Row(int(first), address, own_id)]
     if address or own_id:
         raise UsageError(f"{place}: {word!r} gives several devices one address: list them one by one")
-    return [_Row(device_id, None, None) for device_id in id_list(first + last)]
+    try:
+        return [_Row(device_id, None, None) for device_id in id_list(first + last)]
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from None
 
 
 def _cluster(rows: Sequence[Tuple[str, Sequence[_Row]]], pods: Dict[str, List[str]]) -> Cluster:
