@@ -8,9 +8,11 @@ import re
 import signal
 import time
 import uuid
-from typing import Callable, Dict, List, Sequence
+from contextlib import ExitStack
+from typing import Callable, Dict, Iterator, List, Sequence
 
 import pytest
+from helpers.etcd import Etcd, needs_etcd
 from helpers.launcher import Ended, Launcher
 from helpers.nodes import Job, free_port, table_of, wait_until
 
@@ -18,15 +20,23 @@ Start = Callable[..., Job]
 SOON = 5.0  # on a loaded machine; on an idle one it takes milliseconds
 
 
-@pytest.fixture(params=["tcp", "directory"])
-def job(request, launch: Launcher, tmp_path) -> Start:
-    """Makes the job's launches meet at a port, or in a shared directory."""
-    where = f"tcp://127.0.0.1:{free_port()}" if request.param == "tcp" else str(tmp_path / "shared")
+@pytest.fixture(params=["tcp", "directory", pytest.param("etcd", marks=needs_etcd)])
+def job(request, launch: Launcher, tmp_path) -> Iterator[Start]:
+    """Makes the job's launches meet at a port, in a shared directory, or at etcd."""
+    with ExitStack() as stack:
+        if request.param == "tcp":
+            where = f"tcp://127.0.0.1:{free_port()}"
+        elif request.param == "directory":
+            where = str(tmp_path / "shared")
+        else:
+            folder = tmp_path / "etcd"
+            folder.mkdir()
+            where = stack.enter_context(Etcd(str(folder))).where
 
-    def start(*command: str, nodes: int = 3, options: Sequence[str] = ()) -> Job:
-        return Job(launch, command, ["--nodes", str(nodes), "--rendezvous", where, *options])
+        def start(*command: str, nodes: int = 3, options: Sequence[str] = ()) -> Job:
+            return Job(launch, command, ["--nodes", str(nodes), "--rendezvous", where, *options])
 
-    return start
+        yield start
 
 
 def rank_of(line: str) -> int:

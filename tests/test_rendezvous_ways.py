@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Callable, Dict, Iterator, List, Optional, Tuple, Type, Union
 
 import pytest
-from helpers.etcd import Etcd
+from helpers.etcd import Etcd, needs_etcd
 from helpers.nodes import free_port
 
 from davincirun.lifecycle import NodeFailed
@@ -111,15 +111,6 @@ def contribution(rank: Optional[int], count: int, host: str) -> Contribution:
     )
 
 
-needs_etcd = [pytest.mark.integration, pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd isn't installed")]
-
-
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory) -> Iterator[Etcd]:
-    with Etcd(str(tmp_path_factory.mktemp("etcd"))) as member:
-        yield member
-
-
 @pytest.fixture(params=["tcp", "directory", pytest.param("etcd", marks=needs_etcd)])
 def way(request, tmp_path) -> Iterator[Callable[[], Meeting]]:
     with ExitStack() as stack:
@@ -206,10 +197,10 @@ def test_a_node_that_mpirun_lost_before_we_did_is_the_cause_of_its_stopping_anot
     conductor.close()
 
 
-@pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd isn't installed")
-@pytest.mark.integration
 class TestEtcd:
     """What only etcd's own life brings about."""
+
+    pytestmark = needs_etcd
 
     def test_a_restart_while_nodes_gather_is_survived(self, tmp_path) -> None:
         with Etcd(str(tmp_path)) as etcd, Meeting(etcd.where) as meeting:
@@ -237,16 +228,17 @@ class TestEtcd:
             launchers[0].give(failure)
             assert {one.wait_for(NodeFailed) for one in launchers} == {failure}
 
-    def test_a_silent_member_is_given_up_for_one_that_answers(self, tmp_path) -> None:
+    def test_a_silent_member_is_given_up_for_one_that_answers(self, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
         from davincirun.rendezvous.etcd import Etcd as Store
 
+        monkeypatch.setattr("davincirun.rendezvous.etcd._CALL_SECONDS", 1.0)
         with socket.socket() as silent, Etcd(str(tmp_path)) as etcd:
             silent.bind(("127.0.0.1", 0))
             silent.listen()
             store = Store([silent.getsockname(), ("127.0.0.1", etcd.port)], "run", False, 5.0)
             assert store.create("leader", b"mine")
             only = Store([silent.getsockname()], "run", False, 5.0)
-            with pytest.raises(StoreError, match="no answer within 5 s"):
+            with pytest.raises(StoreError, match="no answer within 1 s"):
                 only.get("leader")
             store.close()
             only.close()

@@ -6,16 +6,24 @@ With TLS, openssl too.
 from __future__ import annotations
 
 import os
+import shutil
 import ssl
 import subprocess
 import time
 import urllib.error
 import urllib.request
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Optional, Type
 
+import pytest
+
 from helpers.nodes import free_port
 
+needs_etcd = [
+    pytest.mark.integration,
+    pytest.mark.skipif(shutil.which("etcd") is None or find_spec("etcd3gw") is None, reason="etcd isn't installed"),
+]
 _START_SECONDS = 30.0
 
 
