@@ -57,6 +57,7 @@ ACTING = {
     "ctypes",
     "fcntl",
     "glob",
+    "io",
     "logging",
     "multiprocessing",
     "os",
@@ -161,6 +162,8 @@ def imports(name: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "io" and [alias.name for alias in node.names] == ["BytesIO"]:
+                continue  # which is memory
             yield node.module
             if node.module in ("davincirun", "davincirun.devices", "davincirun.ranktable"):
                 found = {f"{node.module}.{alias.name}" for alias in node.names}

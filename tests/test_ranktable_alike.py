@@ -78,6 +78,26 @@ def test_groups_without_devices_and_numbers_in_the_file_s_own_order_stay_as_they
     assert servers_in(alike.read(data)) == by_json(data)
 
 
+def test_devices_need_no_address() -> None:
+    servers = [server(f"s{index}", device("0", str(index))) for index in range(3)]
+    pods = [{"pod_name": f"x-{index}", "server_id": f"s{index}", "devices": [{"device_id": "0"}]} for index in range(3)]
+    for document in (v1(*servers), group_list(group(*pods))):
+        data = json.dumps(document).encode()
+        assert servers_in(alike.read(data)) == by_json(data)
+
+
+@pytest.mark.parametrize("first", [{}, {"device_ip": ""}, {"device_ip": "10.0.0.9"}])
+def test_in_a_big_table_a_list_that_was_copied_is_found(first: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("davincirun.ranktable.columns._EACH_ADDRESS_UP_TO", 0)
+    servers = [
+        server(name, {**device("0", str(2 * index)), **first}, device("1", str(2 * index + 1), "10.0.0.1"))
+        for index, name in enumerate("ab")
+    ]
+    data = json.dumps(v1(*servers)).encode()
+    with pytest.raises(RankTableError, match="device_ip"):
+        by_json(data)
+
+
 DAMAGES = [
     ('"192.0.2.', '"192.0\x01.2.'),  # no string may hold that
     ('"192.0.2.', '"192.0\n.2.'),

@@ -29,8 +29,9 @@ class Spelling(Value):
     keys: List[str]  # of each device's other values
 
     @property
-    def group_count(self) -> int:
-        return len(self.device_ids) * len(self.keys)
+    def stride(self) -> int:
+        """From a gap in the text that was split by the pattern to the next one."""
+        return len(self.device_ids) * len(self.keys) + 1
 
 
 class Folded(Value):
@@ -71,7 +72,7 @@ def fold(data: bytes) -> Optional[Folded]:
     if spelling is None:
         return None
     parts = re.split(spelling.pattern, text)
-    gaps = parts[:: spelling.group_count + 1]
+    gaps = parts[:: spelling.stride]
     skeleton = "".join([f'{gap}"{_MARK}{number}"' for number, gap in enumerate(gaps[:-1])]) + gaps[-1]
     return Folded(skeleton.encode("utf-8"), spelling, parts)
 
@@ -102,7 +103,6 @@ class _Unfolder:
         self._parts = folded.parts
         self._spelling = folded.spelling
         self._number = 0  # of the next list
-        self._start = 1  # of its values
         self._readers = (("device", ListReader(ranked=True)), ("devices", ListReader(ranked=False)))
 
     def __call__(self, entry: Dict[str, Any]) -> Dict[str, Any]:
@@ -117,14 +117,13 @@ class _Unfolder:
     @property
     def is_done(self) -> bool:
         """Whether each list has been found where devices belong."""
-        return self._start == len(self._parts)
+        return self._number == (len(self._parts) - 1) // self._spelling.stride
 
     def _next_values(self) -> Dict[str, List[str]]:
         keys = self._spelling.keys
-        start, end = self._start, self._start + self._spelling.group_count
+        gap = self._number * self._spelling.stride
         self._number += 1
-        self._start = end + 1
         values = {"device_id": self._spelling.device_ids}
-        for index, key in enumerate(keys, start):
-            values[key] = self._parts[index : end : len(keys)]
+        for index, key in enumerate(keys, gap + 1):
+            values[key] = self._parts[index : gap + self._spelling.stride : len(keys)]
         return values

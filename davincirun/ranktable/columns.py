@@ -76,7 +76,7 @@ class ListReader:
             device_ids = self._known_ids[id_texts] = _distinct_numbers(id_texts)
         addresses = values["device_ip"] if "device_ip" in values else [None] * len(id_texts)
         ranks = self._ranks(values["rank_id"]) if self._ranked else ()
-        _check(addresses)
+        _check_addresses(addresses)
         return Columns(device_ids, addresses, ranks, values.get("super_device_id"))
 
     def _ranks(self, texts: List[str]) -> Sequence[int]:
@@ -109,7 +109,7 @@ def numbers(texts: Sequence[str]) -> List[int]:
 
 def decimals(ranks: Sequence[int]) -> Sequence[str]:
     """The numbers as texts. To look up those of ranks that follow each other takes a fraction of the time of `str`."""
-    if isinstance(ranks, range) and ranks.step == 1 and ranks and ranks[0] >= 0:
+    if isinstance(ranks, range) and ranks.step == 1 and ranks and ranks[0] >= 1000:
         thousand, first = divmod(ranks[0], 1000)
         if first + len(ranks) <= 1000:
             return _decimals_of_thousand(thousand)[first : first + len(ranks)]
@@ -119,8 +119,6 @@ def decimals(ranks: Sequence[int]) -> Sequence[str]:
 @lru_cache(maxsize=2)
 def _decimals_of_thousand(thousand: int) -> Sequence[str]:
     """What starts with the digits of `thousand`: joined and split again, in a quarter of the time of `str` for each."""
-    if thousand == 0:
-        return list(map(str, range(1000)))
     start = str(thousand)
     return (start + f",{start}".join(_three_digits())).split(",")
 
@@ -148,7 +146,7 @@ def _values(entries: List[Entry], key: str) -> List[Optional[str]]:
         return [entry.get(key) for entry in entries]
 
 
-def _check(addresses: List[Optional[str]]) -> None:
+def _check_addresses(addresses: List[Optional[str]]) -> None:
     """TypeError or ValueError for what is no address; "" and None are none."""
     given: Iterable[Any] = addresses if all(addresses) else filter(None, addresses)
     joined = ",".join(given)
@@ -163,7 +161,7 @@ def _refuse_doubles(columns: Sequence[Columns]) -> None:
     """ValueError for an address that is there twice; of a big table only each list's first, as a copied list has it."""
     lists = [column.addresses for column in columns]
     is_big = sum(map(len, lists)) > _EACH_ADDRESS_UP_TO
-    addresses = [own[0] for own in lists] if is_big else chain.from_iterable(lists)
+    addresses = [next(filter(None, own), None) for own in lists] if is_big else chain.from_iterable(lists)
     given = list(filter(None, addresses))
     if len(set(given)) != len(given):
         raise ValueError("device_ip is not unique")

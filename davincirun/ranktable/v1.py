@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+from io import BytesIO
 from itertools import chain
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -70,7 +70,7 @@ def from_servers(servers: Sequence[Server], version: str = "1.0", super_pods: Se
     if version not in ("1.0", "1.2"):
         raise ValueError(f"servers can be written as 1.0, 1.2 or 2.0, not as {version}")
     devices_text = _devices_text_1_2 if version == "1.2" else _DevicesText()
-    out = io.BytesIO()  # one copy: getting memory for 131,072 devices takes longer than filling it
+    out = BytesIO()  # one copy: getting memory for 131,072 devices takes longer than filling it
     out.write(f'{{"status":"completed","version":"{version}","server_count":"{len(servers)}","server_list":['.encode())
     for index, server in enumerate(servers):
         text = f'{{"server_id":{quoted(server.server_id)},"device":[{devices_text(server.devices)}]}}'
