@@ -11,7 +11,9 @@ import uuid
 from typing import Dict, Iterator
 
 import pytest
+from helpers.etcd import Etcd, needs_etcd
 from helpers.launcher import DROP_IN, MODULE, ROOT, Launcher, kill_all
+from helpers.nodes import free_port
 from helpers.processes import carriers_after, newest_pid
 from hypothesis import HealthCheck, settings
 
@@ -55,6 +57,20 @@ def launch_each_way(request, tmp_path, marker: str) -> Launcher:
     if request.param == "single file":
         return Launcher(str(tmp_path), marker, (sys.executable, request.getfixturevalue("built_file")))
     return Launcher(str(tmp_path), marker, {"drop-in": DROP_IN, "module": MODULE}[request.param])
+
+
+@pytest.fixture(params=["tcp", "directory", pytest.param("etcd", marks=needs_etcd)])
+def where_to_meet(request, tmp_path) -> Iterator[str]:
+    """A free port, a shared directory, a real etcd: in turn, each --rendezvous that needs no MPI."""
+    if request.param == "tcp":
+        yield f"tcp://127.0.0.1:{free_port()}"
+    elif request.param == "directory":
+        yield str(tmp_path / "shared")
+    else:
+        folder = tmp_path / "etcd"
+        folder.mkdir()
+        with Etcd(str(folder)) as member:
+            yield member.where
 
 
 @pytest.fixture(scope="session")

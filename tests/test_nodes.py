@@ -8,11 +8,9 @@ import re
 import signal
 import time
 import uuid
-from contextlib import ExitStack
-from typing import Callable, Dict, Iterator, List, Sequence
+from typing import Callable, Dict, List, Sequence
 
 import pytest
-from helpers.etcd import Etcd, needs_etcd
 from helpers.launcher import Ended, Launcher
 from helpers.nodes import Job, free_port, table_of, wait_until
 
@@ -20,23 +18,14 @@ Start = Callable[..., Job]
 SOON = 5.0  # on a loaded machine; on an idle one it takes milliseconds
 
 
-@pytest.fixture(params=["tcp", "directory", pytest.param("etcd", marks=needs_etcd)])
-def job(request, launch: Launcher, tmp_path) -> Iterator[Start]:
-    """Makes the job's launches meet at a port, in a shared directory, or at etcd."""
-    with ExitStack() as stack:
-        if request.param == "tcp":
-            where = f"tcp://127.0.0.1:{free_port()}"
-        elif request.param == "directory":
-            where = str(tmp_path / "shared")
-        else:
-            folder = tmp_path / "etcd"
-            folder.mkdir()
-            where = stack.enter_context(Etcd(str(folder))).where
+@pytest.fixture
+def job(where_to_meet: str, launch: Launcher) -> Start:
+    """Makes the job's launches meet each way."""
 
-        def start(*command: str, nodes: int = 3, options: Sequence[str] = ()) -> Job:
-            return Job(launch, command, ["--nodes", str(nodes), "--rendezvous", where, *options])
+    def start(*command: str, nodes: int = 3, options: Sequence[str] = ()) -> Job:
+        return Job(launch, command, ["--nodes", str(nodes), "--rendezvous", where_to_meet, *options])
 
-        yield start
+    return start
 
 
 def rank_of(line: str) -> int:

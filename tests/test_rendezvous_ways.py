@@ -12,7 +12,6 @@ from typing import Callable, Dict, Iterator, List, Optional, Tuple, Type, Union
 
 import pytest
 from helpers.etcd import Etcd, needs_etcd
-from helpers.nodes import free_port
 
 from davincirun.lifecycle import NodeFailed
 from davincirun.platforms import Explicit, find_context
@@ -111,16 +110,10 @@ def contribution(rank: Optional[int], count: int, host: str) -> Contribution:
     )
 
 
-@pytest.fixture(params=["tcp", "directory", pytest.param("etcd", marks=needs_etcd)])
-def way(request, tmp_path) -> Iterator[Callable[[], Meeting]]:
+@pytest.fixture
+def way(where_to_meet: str) -> Iterator[Callable[[], Meeting]]:
     with ExitStack() as stack:
-        if request.param == "tcp":
-            where = f"tcp://127.0.0.1:{free_port()}"
-        elif request.param == "directory":
-            where = str(tmp_path / "shared")
-        else:
-            where = stack.enter_context(Etcd(str(tmp_path))).where
-        yield lambda: stack.enter_context(Meeting(where))
+        yield lambda: stack.enter_context(Meeting(where_to_meet))
 
 
 def test_all_get_the_same_bytes_in_the_order_of_their_ranks(way: Callable[[], Meeting]) -> None:
